@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bandgap.foundation.errors import BandgapError
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
+    from bandgap.runs.explanation import explain_predictions
     from bandgap.runs.html_report import write_report
     from bandgap.runs.learning_curve import measure_learning_curve
     from bandgap.runs.prediction import predict_run
@@ -46,6 +47,7 @@ __all__ = [
     "as_records",
     "config_for",
     "demo_source_folder",
+    "explain_predictions",
     "featurize",
     "gp",
     "load_demo",
@@ -79,6 +81,7 @@ _MODULE_OF = {
     "as_records": "bandgap.structures",
     "config_for": "bandgap.descriptors",
     "demo_source_folder": "bandgap.datasets.demo",
+    "explain_predictions": "bandgap.runs.explanation",
     "featurize": "bandgap.descriptors",
     "gp": "bandgap.inference.vecchia",
     "load_demo": "bandgap.datasets.demo",

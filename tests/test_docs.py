@@ -25,6 +25,7 @@ from bandgap.cli import app
 from bandgap.descriptors import PRESETS, n_features
 from bandgap.descriptors.config import BLOCKS
 from bandgap.evaluation.learning_curve import COLUMNS as CURVE_COLUMNS
+from bandgap.predictions.explanations import COLUMNS as EXPLANATION_COLUMNS
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, P_METAL
 from bandgap.predictions.window import WINDOW_COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
@@ -177,6 +178,7 @@ def test_every_csv_column_has_a_heading() -> None:
             *NEXT_COLUMNS,
             *DOMAIN_COLUMNS,
             *CURVE_COLUMNS,
+            *EXPLANATION_COLUMNS,
         )
     )
     check_headings("CSV columns", columns, "reference/csv-columns.md")

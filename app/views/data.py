@@ -8,6 +8,7 @@ import streamlit as st
 from app import session
 from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
+from app.components.data.dataset_map import dataset_map
 from app.components.data.density_view import density_view
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
@@ -27,7 +28,7 @@ from bandgap.jobs.rows import Dataset
 
 CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
 LABELLING = ("import_demo", "label_calculations")  # these also store the known gaps
-VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
+VIEWS = ("Verdicts", "Known gaps", "Distributions", "Map", "Applicability")
 
 
 def page() -> None:
@@ -106,6 +107,8 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: boo
     match view:
         case "Distributions":
             distribution_view(_overview(dataset.id, stamp, elements))
+        case "Map":
+            dataset_map(dataset, elements)
         case "Applicability":
             domain_view(dataset, elements)
             density_view(dataset)

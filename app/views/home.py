@@ -52,6 +52,7 @@ NOUNS = {
     "train_source": "training of the source model",
     "learning_curve": "learning curve",
     "structure_map": "map of the structures",
+    "explain": "explanation of predictions",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]
 

@@ -70,6 +70,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "report": ("run_report", "run --out report.html"),
         "learning-curve": ("learning_curve", "run --out curve.csv"),
+        "explain": ("explain", "run --new new.cif --out reasons.csv"),
         "compare": (
             "compare",
             "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",

@@ -1,4 +1,4 @@
-"""`bandgap report`: one HTML file on a run."""
+"""`bandgap report`: one HTML or PDF file on a run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +8,20 @@ import typer
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of it.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="HTML file to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="File to write: .html, or .pdf where a browser is installed."
+        ),
+    ],
     title: Annotated[
         str, typer.Option(metavar="TEXT", help="Title of the report. Default: the method.")
     ] = "",
 ) -> None:
     """Write a report of a run: data, split, error, figures, settings, methods text, citations.
 
-    The file needs no network. It contains nothing that is not in RUN.
+    The file needs no network. It contains nothing that is not in RUN. A PDF is printed by an
+    installed Chromium, Chrome or Edge.
     """
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.run_archives import opened_run

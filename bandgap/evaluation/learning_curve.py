@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
 from bandgap.foundation.replacement import write_whole
+from bandgap.storage.manifests import LEARNING_CURVE
 
-FILE: Final = "learning_curve.json"
+FILE: Final = LEARNING_CURVE
 """Name of the file in the folder of a run that the dashboard has measured."""
 
 SCHEMA: Final = 1

@@ -113,7 +113,7 @@ def empty_bin(jobs: JobStore, library: Library, workspace: str) -> None:
 
 
 def drop_old_deletions(home: Home, *, older_than_s: float = KEPT_DAYS * _DAY_S) -> None:
-    """Remove for good what was deleted longer ago; the worker calls this when it starts."""
+    """Remove for good what was deleted longer ago; the worker calls this once an hour."""
     library = Library(home)
     rows = library.database.rows(
         "SELECT * FROM deletion WHERE time < ?", time.time() - older_than_s

@@ -226,7 +226,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
 class RunParts:
     """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted.
 
-    `other_jobs` are its proposals of molecules and its learning curves.
+    `other_jobs` are its proposals of molecules, explanations and learning curves.
     """
 
     transfers: tuple[Job, ...]
@@ -247,7 +247,9 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
     refits = [job for job in all_transfers if job.payload.get(resuming.PARENT) == run.id]
     all_proposals = jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
     proposals = [job for job in all_proposals if _is_of_run(job, run)]
-    other_jobs = [*proposals, *curve_jobs(jobs, run)]
+    all_explanations = jobs.jobs(run.workspace, kinds=["explain"], limit=10_000)
+    explanations = [job for job in all_explanations if _is_of_run(job, run)]
+    other_jobs = [*proposals, *explanations, *curve_jobs(jobs, run)]
     all_maps = jobs.jobs(run.workspace, kinds=["structure_map"], limit=10_000)
     maps = [job for job in all_maps if _is_of_run(job, run)]  # they belong to the data set
     for job in (*transfers, *refits, *predictions, *other_jobs, *maps):

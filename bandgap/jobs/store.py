@@ -41,6 +41,7 @@ _LANES: Mapping[str, Lane] = {
     "train_source": "long",
     "learning_curve": "long",
     "structure_map": "short",
+    "explain": "short",
 }
 
 

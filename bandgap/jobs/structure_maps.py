@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.tensor_files import mapped_tensors
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
+from bandgap.jobs.structure_filter import StructureFilter
 
 KIND = "structure_map"
+# Of the map on the page Data, which needs no run: few features, for all elements.
+DATASET_DESCRIPTOR: Final[Mapping[str, bool]] = {"composition": True, "neighbours": True}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +42,15 @@ def map_path(home: Home, dataset_id: str, descriptor: Mapping[str, Any]) -> Path
     return home.dataset_folder(dataset_id) / name
 
 
-def map_rows(library: Library, dataset_id: str) -> MapRows:
-    """Return the structures of a data set that a map can show."""
+def map_rows(
+    library: Library, dataset_id: str, conditions: StructureFilter = StructureFilter()
+) -> MapRows:
+    """Return the structures of a data set that a map can show, and that meet the conditions."""
+    condition, values = conditions.condition(dataset_id)
     stored_rows = library.database.rows(
         "SELECT row, id, formula, gap_eV FROM structure"
-        " WHERE dataset = ? AND status != 'refused' ORDER BY row",
-        dataset_id,
+        f" WHERE {condition} AND status != 'refused' ORDER BY row",
+        *values,
     )
     gaps = [np.nan if row["gap_eV"] is None else row["gap_eV"] for row in stored_rows]
     return MapRows(

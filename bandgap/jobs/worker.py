@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 BEAT_S = 2.0
+PURGE_S = 3600.0  # between two looks for what has been in the bin for too long
 CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
 # Reading files must end; a training has no limit.
@@ -90,6 +91,7 @@ class Worker:
         self._processes: dict[Lane, _JobProcess] = {}
         self._stopping = False
         self._last_beat = -math.inf  # monotonic time
+        self._last_purge = -math.inf  # monotonic time
         self._clock = ClockWatch()
 
     def stop(self) -> None:
@@ -119,7 +121,7 @@ class Worker:
                 begin(self._home)
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
-            drop_old_deletions(self._home)
+            self._purge_bin()
             drop_unused_uploads(Library(self._home))
             drop_unfinished_sources(Library(self._home))
             drop_unfinished_runs(self._home, Library(self._home))
@@ -132,6 +134,14 @@ class Worker:
             self._end_all()
             lock.release(self.store.database, self.name)
 
+    def _purge_bin(self) -> None:
+        """Remove for good what has been in the bin for too long."""
+        self._last_purge = time.monotonic()
+        try:
+            drop_old_deletions(self._home)
+        except BandgapError as error:
+            log.warning("the bin could not be purged: %s", error)
+
     def _step(self) -> None:
         clock_step = self._clock.step()
         if clock_step or time.monotonic() - self._last_beat > BEAT_S:
@@ -143,6 +153,8 @@ class Worker:
                 log.warning("another worker took over %s; ending", self._home.folder)
                 self._stopping = True
                 return
+        if time.monotonic() - self._last_purge > PURGE_S:
+            self._purge_bin()
         for lane, running in list(self._processes.items()):
             self._watch(lane, running)
         for lane in LANES:

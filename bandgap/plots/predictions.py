@@ -116,6 +116,9 @@ def parity_ends(
     return padded(np.concatenate([points, bars_eV]))
 
 
+MAX_INTERVALS = 5_000  # bars, which a browser draws in about a second
+
+
 def intervals(
     mean_eV: ArrayLike,
     lower_eV: ArrayLike,
@@ -128,14 +131,19 @@ def intervals(
     """Return predictions (n,) in eV sorted by their mean, with intervals as bars.
 
     Rows that are `unusual` have another marker. A target window in eV is a band. The legend is
-    above the figure, because bars may be anywhere in it.
+    above the figure, because bars may be anywhere in it. Of more than `MAX_INTERVALS` predictions
+    so many are drawn, evenly spaced in their order, at their own ranks.
     """
     mean = np.asarray(mean_eV, dtype=np.float64)
     order = np.argsort(mean)[np.isfinite(np.sort(mean))]
     lower = np.asarray(lower_eV, dtype=np.float64)
     upper = np.asarray(upper_eV, dtype=np.float64)
     is_unusual = np.asarray(unusual, dtype=bool)
-    rank = np.arange(1, order.size + 1)
+    n_predicted = order.size
+    n_drawn = min(n_predicted, MAX_INTERVALS)
+    places = np.linspace(0, max(n_predicted - 1, 0), n_drawn).round().astype(int)
+    order = order[places]
+    rank = places + 1
     fig = go.Figure()
     if window is not None:
         fig.add_hrect(*window, fillcolor=GOOD, opacity=0.15, line_width=0, layer="below")
@@ -161,7 +169,7 @@ def intervals(
     # Whole numbers, about eight of them.
     ticks = {
         "tick0": 1,
-        "dtick": max(1, math.ceil(order.size / 8)),
+        "dtick": max(1, math.ceil(n_predicted / 8)),
     }
     fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
     fig.update_yaxes(title=Quantity.MEAN.axis)

@@ -15,6 +15,12 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import fixed_blocks
+from bandgap.inference.gaussian_process.label_weights import (
+    WeightsAndChanges,
+    averaged,
+    evenly_spaced,
+    weights_and_changes,
+)
 from bandgap.inference.gaussian_process.sum_kernel import (
     INTERCEPT_VARIANCE,
     Kernels,
@@ -170,6 +176,24 @@ class FeatureGPPosterior(ScaleDraws):
             )
         centres, latent = (np.stack(values) for values in zip(*moments, strict=True))
         return centres, latent
+
+    def label_weights(self, features: NDArray[np.floating[Any]]) -> WeightsAndChanges:
+        """Return weights (m, n) of the labels and changes in eV for raw features (m, p).
+
+        They are means over draws of the scales.
+        """
+        x = features.astype(np.float64)
+        p = len(self.kernel_mean)
+        rows = self._rows(x, [network.view_in_double(x[:, :p]) for network in self.networks])
+        cross = self._kernels(rows, self._train)
+        problem = self.problem
+        draws = []
+        for theta in self.theta[evenly_spaced(len(self.theta))]:
+            of_labels = problem.kernels.covariance(theta)
+            of_labels[np.diag_indices(problem.y.size)] += np.exp(2 * theta[-1])
+            y_eV = problem.y * self.y_sd_eV
+            draws.append(weights_and_changes(cross.covariance(theta), of_labels, y_eV))
+        return averaged(draws)
 
     def _rows(self, features: Floats, views: Sequence[NetworkView]) -> Rows:
         p = len(self.kernel_mean)

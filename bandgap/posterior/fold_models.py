@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
+from bandgap.inference.gaussian_process.label_weights import (
+    WeightsAndChanges,
+    averaged,
+    weights_and_changes,
+)
 from bandgap.posterior.protocol import Floats, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
@@ -62,6 +67,29 @@ class LaplacianModels:
         return (
             self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),
         )
+
+    def label_weights(self, features: Rows, gaps_eV: Floats) -> WeightsAndChanges:
+        """Return weights (m, n) of the labels and changes in eV for raw features (m, p).
+
+        They are means over the folds. A label has no weight in the fold without it. The penalty of
+        a fold follows from its coefficients: penalty a = y - intercept - K a.
+        """
+        new = self.rows.distances(features, "cityblock")
+        between = self.rows.own_distances("cityblock")
+        folds = []
+        for length, a, intercept in zip(
+            self.lengths, self.coefficients, self.intercepts, strict=True
+        ):
+            members = np.flatnonzero(a)
+            kernel = np.exp(-between[np.ix_(members, members)] / length)
+            y = gaps_eV[members] - intercept
+            penalty = a[members] @ (y - kernel @ a[members]) / (a[members] @ a[members])
+            kernel[np.diag_indices(members.size)] += penalty
+            fold = weights_and_changes(np.exp(-new[:, members] / length), kernel, y)
+            full = np.zeros((2, *new.shape))
+            full[:, :, members] = fold
+            folds.append(WeightsAndChanges(*full))
+        return averaged(folds)
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything except the number of features as named tensors."""

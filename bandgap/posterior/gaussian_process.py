@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
+from bandgap.inference.gaussian_process.label_weights import WeightsAndChanges
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows
 
@@ -83,6 +84,14 @@ class GaussianProcessPosterior:
         k = self.variance * matern(distances, length=self.length)
         explained = np.sum(solve_triangular(self.factor, k.T, lower=True) ** 2, axis=0)
         return k @ self.coefficients, np.maximum(self.variance - explained, 0.0)
+
+    def label_weights(self, features: NDArray[np.floating[Any]]) -> WeightsAndChanges:
+        """Return weights (m, n) of the labels and changes in eV for raw features (m, p)."""
+        distances = self.rows.distances(features, "euclidean")
+        inverse = cho_solve((self.factor, True), np.eye(len(self.factor)))
+        weights = self.variance * matern(distances, length=self.length) @ inverse
+        left_out_residuals = self.y_sd_eV * self.coefficients / np.diag(inverse)
+        return WeightsAndChanges(weights, weights * left_out_residuals)
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""

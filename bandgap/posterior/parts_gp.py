@@ -16,7 +16,13 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from torch import Tensor
 
-from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem
+from bandgap.inference.gaussian_process.label_weights import (
+    WeightsAndChanges,
+    averaged,
+    evenly_spaced,
+    weights_and_changes,
+)
+from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem, covariance
 from bandgap.posterior.protocol import Diagnostics, Floats, tensors
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
@@ -83,14 +89,33 @@ class PartsGPPosterior(ScaleDraws):
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
-        new = self._by_part(self.rows.scaled(features))
-        squares = tuple(
-            (cdist(a, b) / t) ** 2
-            for a, b, t in zip(new, self._training_parts, self._typical, strict=True)
-        )
+        squares = self._squares_to_rows(features)
         moments = [self.problem.conditional(theta, squares) for theta in self.theta]
         centres, variances = (np.stack(values) for values in zip(*moments, strict=True))
         return centres, variances
+
+    def _squares_to_rows(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, ...]:
+        """Return squared distances (m, n) of each block to the training rows."""
+        new = self._by_part(self.rows.scaled(features))
+        return tuple(
+            (cdist(a, b) / t) ** 2
+            for a, b, t in zip(new, self._training_parts, self._typical, strict=True)
+        )
+
+    def label_weights(self, features: NDArray[np.floating[Any]]) -> WeightsAndChanges:
+        """Return weights (m, n) of the labels and changes in eV for raw features (m, p).
+
+        They are means over draws of the scales.
+        """
+        squares = self._squares_to_rows(features)
+        problem = self.problem
+        draws = []
+        for theta in self.theta[evenly_spaced(len(self.theta))]:
+            of_labels = covariance(theta, problem.squares)
+            of_labels[np.diag_indices(problem.y.size)] += np.exp(2 * theta[-1])
+            cross = covariance(theta, squares)
+            draws.append(weights_and_changes(cross, of_labels, problem.y * self.y_sd_eV))
+        return averaged(draws)
 
     def left_out_log_densities(self, spreads: Floats) -> Floats:
         """Return log p(y_i | other rows) of every training row, (n, spread), in 1/eV.

@@ -21,6 +21,7 @@ from bandgap import plots
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.figure_labels import label
 from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, tested_ids
+from bandgap.evaluation.learning_curve import LearningCurve, load_curve
 from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
 from bandgap.evaluation.reliability import coverage_of, coverage_table
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
@@ -29,7 +30,7 @@ from bandgap.foundation import citations
 from bandgap.foundation.arguments import as_folder
 from bandgap.runs.methods_text import methods_text
 from bandgap.sources.cards import card_rows, copies_of_run_sentence, left_out_sentence
-from bandgap.storage.manifests import posterior_kinds, read_manifest
+from bandgap.storage.manifests import LEARNING_CURVE, posterior_kinds, read_manifest
 
 WORST = 10  # structures in the table of the largest errors
 _STATE_COLOURS = {"good": "#00704f", "fair": "#8a5a00", "poor": "#b3261e", "unknown": "#5a6068"}
@@ -69,14 +70,14 @@ class ReportText:
 
 
 def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = None) -> Path:
-    """Write the report of a run to an HTML file.
+    """Write the report of a run to an HTML file, or to a PDF by an installed browser.
 
     Parameters
     ----------
     run
         Folder of the run.
     out
-        File to write; it is replaced.
+        File to write, a PDF where it ends in .pdf; it is replaced.
     text
         Names and command for the report. Default: those that are stored with the run.
 
@@ -89,11 +90,19 @@ def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = 
     ------
     ArtifactError
         When the folder is not a readable run.
+    InputError
+        For a PDF where no browser is installed.
     """
     folder = as_folder(run, name="run")
     file = Path(out)
+    page = report_html(folder, text=text or ReportText())
+    if file.suffix.lower() == ".pdf":
+        from bandgap.runs.pdf_report import write_pdf
+
+        write_pdf(page, file)
+        return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(report_html(folder, text=text or ReportText()), encoding="utf-8")
+    file.write_text(page, encoding="utf-8")
     return file
 
 
@@ -128,6 +137,9 @@ def report_html(folder: Path, *, text: ReportText) -> str:
             _section("The largest errors", _frame_table(_worst(heldout))),
             _section("Calibration", _paragraph(_calibration_text(calibrator))),
         ]
+    curve = load_curve(folder / LEARNING_CURVE)
+    if curve is not None:
+        parts.append(_section("Would more labels help?", _learning_curve(curve)))
     parts += [
         _section("Posterior", _rows_table(_posterior_rows(manifest))),
         _section("Methods", _paragraph(methods_text(manifest, calibrator=calibrator))),
@@ -257,6 +269,19 @@ def _figure_html(figure: go.Figure) -> str:
         config={"displaylogo": False, "displayModeBar": False, "responsive": True},
     )
     return text
+
+
+def _learning_curve(curve: LearningCurve) -> str:
+    """Return the sentence, the figure and the numbers of a measured learning curve."""
+    table = curve.table()
+    figure = _figure_html(plots.error_by_labels_figure(table, n=curve.n))
+    means = table[table["kind"] == "mean"].drop(columns="kind")
+    caption = "Means over random choices of labels (diamonds), and a power law with its 95 % range."
+    return (
+        f"{_paragraph(curve.sentence())}"
+        f"<div class='figures'><figure>{figure}<figcaption>{caption}</figcaption></figure></div>"
+        f"{_frame_table(means.rename(columns=lambda name: name.replace('_eV', ' (eV)')))}"
+    )
 
 
 def _metal_sections(heldout: HeldOut) -> list[str]:

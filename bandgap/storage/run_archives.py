@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError, InputError
-from bandgap.storage.manifests import CALIBRATOR, MANIFEST, manifest_kind
+from bandgap.storage.manifests import CALIBRATOR, LEARNING_CURVE, MANIFEST, manifest_kind
 
-PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR)
+PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR, LEARNING_CURVE)
 MAX_BYTES = 4_000_000_000  # of all files together
 _STORED = (".safetensors",)  # float tensors shrink little and take long
 _ACCEPTED = (

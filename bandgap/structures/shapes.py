@@ -165,6 +165,23 @@ def load_shape(path: Path, row: int) -> Shape | None:
         ) from error
 
 
+def load_densities(path: Path) -> Floats:
+    """Return the density (row,) of every row in g/cm3, NaN for molecules and refused structures.
+
+    Raises ArtifactError where the file is missing or damaged.
+    """
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            if (stored.metadata() or {}).get("format") != FORMAT:
+                raise ValueError("another format")
+            densities = stored.get_tensor("scalars")[:, _NUMBERS.index("density_g_cm3")]
+    except DAMAGE as error:
+        raise ArtifactError(
+            f"{path.name}: the stored structures cannot be read ({error})."
+        ) from error
+    return np.asarray(densities, dtype=np.float64)
+
+
 def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
     """Return the lengths (3,) in Angstrom and the angles (3,) in degrees of a cell (3, 3).
 

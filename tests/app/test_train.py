@@ -3,15 +3,19 @@
 import json
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.train.run_setup import features_sentence
 from app.components.train.split_choice import usual_n
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import MethodEntry, SystemEntry
 from bandgap.jobs.resuming import checkpoint_folder
+from bandgap.jobs.sources import Source
 from bandgap.jobs.store import Job
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
@@ -313,3 +317,10 @@ def test_levels_that_the_server_cannot_compute_are_not_offered(
     with_gaussian_process(workspace, installed=False)
     box = next(box for box in visit("train").checkbox if box.label == LEVELS)
     assert box.disabled and "pip install -c constraints.txt '.[xtb]'" in box.help
+
+
+def test_features_and_memory_are_told_before_a_run() -> None:
+    source = Source("a", "a", Path("a"), {"network": {"n_features": 1260}})
+    text = features_sentence(source, 500)
+    assert text == "1,260 features a structure, 2.5 MB of memory for 500 labelled structures."
+    assert features_sentence(replace(source, manifest={}), 500) == ""

@@ -1,7 +1,9 @@
 """The table of predictions: filter, order, pages, and the numbers of the selected row."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -10,12 +12,15 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.components.shared import stores, tables, words
+from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
+from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import DOMAIN_P
+from bandgap.structures.elements import ELEMENTS
 
 Show = Literal["all", "with a warning", "refused"]
 Order = Literal[
@@ -46,6 +51,8 @@ SHOWN = [
     "file",
 ]
 PAGE = 1_000  # rows of the table on one page
+_SYMBOL = re.compile(r"[A-Z][a-z]?")
+_KNOWN_SYMBOLS = frozenset(ELEMENTS)
 _STATUS: dict[Show, str] = {"with a warning": "warning", "refused": "refused"}
 _SORTED: dict[Order, tuple[str, int]] = {
     "lowest gap first": ("mean_eV", 1),
@@ -58,11 +65,16 @@ _SORTED: dict[Order, tuple[str, int]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """The displayed rows: their status, a text that one of their names contains, and the order."""
+    """The displayed rows and their order.
+
+    Rows have the status, a name with the text, the elements, and a predicted gap and a size in the
+    ranges of `conditions`.
+    """
 
     text: str = ""
     show: Show = "all"
     order: Order = "as given"
+    conditions: StructureFilter = StructureFilter()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +121,41 @@ class Table:
             passes &= np.array(
                 [any(text in str(name).casefold() for name in row) for row in rows], dtype=bool
             )
+        passes &= self._meets(selection.conditions)
         positions = np.flatnonzero(passes)
         if selection.order in _SORTED:
             name, sign = _SORTED[selection.order]
             positions = positions[np.argsort(sign * self.numbers(name)[positions], kind="stable")]
         return positions[np.argsort(refused[positions], kind="stable")]
+
+    def _meets(self, conditions: StructureFilter) -> NDArray[np.bool_]:
+        """Return which rows have the elements, and a gap and a size in the ranges (n,)."""
+        passes = np.ones(len(self), dtype=bool)
+        if conditions.elements:
+            wanted_elements = set(conditions.elements)
+            has_elements = {
+                formula: wanted_elements <= elements_of_formula(formula)
+                for formula in set(self.columns["formula"])
+            }
+            passes &= np.array([has_elements[f] for f in self.columns["formula"]], dtype=bool)
+        ranges: list[tuple[NDArray[Any], tuple[float | None, float | None]]] = [
+            (self.numbers("mean_eV"), conditions.gap_eV)
+        ]
+        if self.details is not None:
+            ranges.append((self.details.n_atoms, conditions.n_atoms))
+        for values, (lower, upper) in ranges:
+            if lower is not None:
+                passes &= values >= lower
+            if upper is not None:
+                passes &= values <= upper
+        return passes
+
+    def elements(self) -> list[str]:
+        """Return the elements of all rows, in the order of atomic numbers."""
+        present: set[str] = set()
+        for formula in set(self.columns["formula"]):
+            present |= elements_of_formula(formula)
+        return sorted(present, key=ELEMENTS.index)
 
     def frame(self, rows: Positions) -> pd.DataFrame:
         """Return the displayed columns of rows; the index contains their positions."""
@@ -181,6 +223,12 @@ def _texts(values: Sequence[str], rows: Positions) -> "pd.Series[str]":
     return pd.Series([values[row] for row in rows], index=rows, dtype="str")
 
 
+@cache
+def elements_of_formula(formula: str) -> frozenset[str]:
+    """Return the elements of a formula."""
+    return frozenset(_SYMBOL.findall(formula)) & _KNOWN_SYMBOLS
+
+
 def filter_row(table: Table, *, key: str) -> Filter:
     """Draw the filter of a table and, if it has several pages, the choice of the order.
 
@@ -196,6 +244,7 @@ def filter_row(table: Table, *, key: str) -> Filter:
     first = orders[-1] if "p_window" in table.columns else orders[0]
     if len(table) < 8 and len(offered) == 1:
         return Filter(order=first)
+    conditions = StructureFilter()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "Find", key=f"find-{key}", width=220, placeholder="name, formula or file"
@@ -210,7 +259,16 @@ def filter_row(table: Table, *, key: str) -> Filter:
                 key=f"order-{key}" if first == "as given" else f"order-{key}-window",
                 width=190,
             )
-    return Filter(text, show, order)
+        present = table.elements()
+        if len(present) > 1:
+            elements = st.multiselect(
+                "Contains", present, key=f"contains-{key}", width=180, placeholder="all elements"
+            )
+            conditions = StructureFilter(elements=tuple(elements))
+        conditions = choose_ranges(
+            conditions, key=f"predicted-{key}", has_gaps=True, has_sizes=table.details is not None
+        )
+    return Filter(text, show, order, conditions)
 
 
 def shown_page(rows: Positions, *, key: str) -> tuple[Positions, str]:

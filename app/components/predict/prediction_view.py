@@ -13,6 +13,7 @@ import streamlit as st
 from app.components.predict import prediction_files, prediction_table
 from app.components.predict.next_list import next_view
 from app.components.predict.unusual_choice import changes_sentence, choose_interval_changes
+from app.components.predict.why_view import why_view
 from app.components.predict.window_choice import choose_window, window_sentence
 from app.components.shared import downloads, stores, words
 from app.components.shared.drawing import figure
@@ -21,6 +22,8 @@ from app.components.shared.map_view import MapSelection, map_view, points_of
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.structure_filter import StructureFilter
+from bandgap.plots.predictions import MAX_INTERVALS
 from bandgap.predictions.counting import counts_of, domain_sentence, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
@@ -130,6 +133,8 @@ def _predictions(
         if mapped.rows is not None:
             rows = rows[np.isin(rows, mapped.rows)]
         key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
+        if selection.conditions != StructureFilter():
+            key += f"-{selection.conditions}"
         if len(rows) > prediction_table.PAGE:
             key += f"-{selection.order}"
         if window is not None:
@@ -146,6 +151,8 @@ def _predictions(
     with right_column:
         if row is not None:
             prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
+            if table.columns["status"][row] != "refused":
+                why_view(prediction.run, prediction=prediction.id, n=len(table), row=row)
         values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
         figure(
             plots.intervals,
@@ -155,7 +162,7 @@ def _predictions(
             window=None if window is None else (window.lower_eV, window.upper_eV),
             key="intervals",
             alt=f"Predicted gaps of {prediction.name} with their intervals",
-            caption=FIGURE_CAPTION,
+            caption=interval_caption(int(np.isfinite(values["mean"]).sum())),
         )
     if (values["lower"] == 0.0).any():
         st.caption(ZERO_END_NOTE)
@@ -259,6 +266,13 @@ def summary(counts: Mapping[str, int]) -> str:
     if counts["refused"]:
         parts.append(f"{counts['refused']:,} refused")
     return "; ".join(parts) + "."
+
+
+def interval_caption(n: int) -> str:
+    """Return the caption of the figure of `n` predictions."""
+    if n <= MAX_INTERVALS:
+        return FIGURE_CAPTION
+    return f"{FIGURE_CAPTION} {MAX_INTERVALS:,} of {n:,} are drawn, evenly spaced in their order."
 
 
 _SETS = {"ok": "in domain", "warning": "mind the warning"}

@@ -13,6 +13,7 @@ from app.components.shared.run_files import heldout_frame
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.shell_commands import stored_command
 from bandgap.runs.html_report import ReportText, report_html
+from bandgap.runs.pdf_report import find_browser, pdf_bytes
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.storage.run_archives import run_archive
 
@@ -32,6 +33,15 @@ def downloads_view(result: RunResult) -> None:
             help="One file that needs no network: data, split, error, figures, settings, command "
             "and a methods paragraph." + help_link("how-to/share-a-run", "Report"),
         )
+        if find_browser() is not None:
+            downloads.file_button(
+                "Report (PDF)",
+                lambda: pdf_bytes(report_html(folder, text=report_text(result))),
+                f"{name}.pdf",
+                key=f"report-pdf-{run.id}",
+                help="The same report, printed by the browser of the server; takes some seconds."
+                + help_link("how-to/share-a-run", "Report"),
+            )
         downloads.file_button(
             "The run (zip)",
             lambda: run_archive(folder, name=name),

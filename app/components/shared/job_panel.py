@@ -8,6 +8,7 @@ from app import session
 from app.components.shared import stores, words
 from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import rounded
+from app.components.shared.live_curves import live_curves
 from app.components.shared.waiting import POLL_S
 from bandgap.jobs import resuming
 from bandgap.jobs.lock import worker_status
@@ -90,6 +91,7 @@ def _progress(job: Job) -> None:
         st.write(line)
     if figures := words.value_line(last):
         st.markdown(figures)
+    live_curves(job)
     spent = words.duration(time.time() - (job.started or job.created))
     st.caption(
         " · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))]))

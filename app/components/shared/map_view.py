@@ -1,5 +1,6 @@
-"""The map of structures on Result and Predict: points that a click or a lasso selects."""
+"""The map of structures on Data, Result and Predict: a click or a lasso selects points."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.structure_maps import KIND, MapRows, map_path, map_rows, read_map
 
-Axes = Literal["likeness", "predicted and known"]
+Axes = Literal["likeness", "predicted and known", "gap and density"]
 Colour = Literal["gap", "error", "set"]
 Floats = NDArray[np.float64]
 
@@ -31,6 +32,10 @@ ALIKE_CAPTION = (
 KNOWN_CAPTION = (
     "Points on the line are right. Click a point to see its structure; with the lasso or the box "
     "of the bar above the map, draw round some of them to list only those."
+)
+DENSITY_CAPTION = (
+    "Known gap against density. Click a point to see its structure; with the lasso or the box of "
+    "the bar above the map, draw round some of them to list only those."
 )
 _CONFIG = {
     "displaylogo": False,
@@ -53,11 +58,14 @@ class MapPoints:
         Predicted gaps, NaN where there is none.
     sets
         The set of each structure, such as "held out".
+    densities
+        Densities in g/cm3, NaN for molecules; None where they are not asked for.
     """
 
     structures: MapRows
     predicted_eV: Floats
     sets: tuple[str, ...]
+    densities: Floats | None = None
 
     @property
     def errors_eV(self) -> Floats:
@@ -99,19 +107,25 @@ def points_of(
 
 
 def map_view(
-    points: MapPoints, *, run: RunRow, dataset: str, manifest: Mapping[str, Any], key: str
+    points: MapPoints, *, run: RunRow | None, dataset: str, manifest: Mapping[str, Any], key: str
 ) -> MapSelection:
     """Draw the map with the choice of axes and colours; return what is selected on it.
 
-    The coordinates are by the descriptor of the run, whose manifest is given; a button computes
-    them where they are not stored.
+    The coordinates are by the descriptor of the run, whose manifest is given, or without a run by
+    `DATASET_DESCRIPTOR`; a button computes them where they are not stored.
     """
     n_compared = int(np.isfinite(points.errors_eV).sum())
     axes: Axes = "likeness"
     colours: list[Colour] = ["gap", "error", "set"] if n_compared else ["gap", "set"]
+    if run is None and len(set(points.sets)) == 1:
+        colours = ["gap"] if np.isfinite(points.structures.gaps_eV).any() else ["set"]
+    offered: list[Axes] = ["likeness"]
+    if n_compared:
+        offered.append("predicted and known")
+    if points.densities is not None and np.isfinite(points.densities).any():
+        offered.append("gap and density")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        if n_compared:
-            offered: list[Axes] = ["likeness", "predicted and known"]
+        if len(offered) > 1:
             axes = (
                 st.segmented_control("Axes", offered, default=offered[0], key=f"axes-{key}")
                 or offered[0]
@@ -124,6 +138,9 @@ def map_view(
     if axes == "predicted and known":
         xy = np.stack([points.structures.gaps_eV, points.predicted_eV], axis=1)
         return _draw(points, xy, colour, key=key, titles=_KNOWN_TITLES, caption=KNOWN_CAPTION)
+    if axes == "gap and density" and points.densities is not None:
+        xy = np.stack([points.densities, points.structures.gaps_eV], axis=1)
+        return _draw(points, xy, colour, key=key, titles=_DENSITY_TITLES, caption=DENSITY_CAPTION)
     try:
         stored = read_map(place)
     except ArtifactError as error:
@@ -198,7 +215,7 @@ def _draw(
         xy[members, 0],
         xy[members, 1],
         rows=points.structures.rows[members],
-        labels=[_label(points, int(k)) for k in members],
+        labels=_labels(points, members),
         titles=titles,
         is_diagonal=titles == _KNOWN_TITLES,
         **options,
@@ -224,12 +241,22 @@ def _draw(
     return MapSelection(selected if selected.size else None)
 
 
-def _label(points: MapPoints, k: int) -> str:
-    """Return the hover text of a point: id, formula and gaps."""
+def _labels(points: MapPoints, members: NDArray[np.int64]) -> list[str]:
+    """Return the hover texts of some points: id, formula and gaps."""
     structures = points.structures
-    gaps = {"known": structures.gaps_eV[k], "predicted": points.predicted_eV[k]}
-    numbers = [f"{gap:.2f} eV {name}" for name, gap in gaps.items() if np.isfinite(gap)]
-    return f"{structures.ids[k]}, {structures.formulas[k]}: {', '.join(numbers)}"
+    names = zip(structures.ids, structures.formulas, strict=True)
+    # lists, as single numbers of arrays are slow to read
+    gaps = zip(structures.gaps_eV.tolist(), points.predicted_eV.tolist(), strict=True)
+    texts = [
+        f"{id_}, {formula}: "
+        + ", ".join(
+            f"{gap:.2f} eV {name}"
+            for gap, name in ((known_eV, "known"), (predicted_eV, "predicted"))
+            if math.isfinite(gap)
+        )
+        for (id_, formula), (known_eV, predicted_eV) in zip(names, gaps, strict=True)
+    ]
+    return [texts[k] for k in members.tolist()]
 
 
 def _row_of(point: Mapping[str, Any]) -> int | None:
@@ -240,7 +267,7 @@ def _row_of(point: Mapping[str, Any]) -> int | None:
     return None if value is None else int(value)
 
 
-def _computation(run: RunRow, dataset: str, *, name: str) -> None:
+def _computation(run: RunRow | None, dataset: str, *, name: str) -> None:
     """Draw the button that computes the map of a data set, or the panel of its job."""
     subject = f"{name}-{dataset}"
     job = stores.jobs().latest(session.workspace(), subject)
@@ -261,10 +288,11 @@ def _computation(run: RunRow, dataset: str, *, name: str) -> None:
             subject=subject,
             key=f"{subject}-{job.id if job else 'first'}",
             dataset=dataset,
-            run=run.id,
+            run="" if run is None else run.id,
         )
         st.rerun()
 
 
+_DENSITY_TITLES = ("density (g/cm³)", "known gap (eV)")
 _KNOWN_TITLES = ("known gap (eV)", "predicted gap (eV)")
 _COLOUR_TITLES = {"gap": "gap (eV)", "error": "predicted - known (eV)"}

@@ -7,10 +7,13 @@ import streamlit as st
 from bandgap.jobs.structure_filter import StructureFilter
 
 
-def choose_ranges(conditions: StructureFilter, *, key: str, has_gaps: bool) -> StructureFilter:
+def choose_ranges(
+    conditions: StructureFilter, *, key: str, has_gaps: bool, has_sizes: bool = True
+) -> StructureFilter:
     """Draw the fields of the ranges in a popover and return the filter with them.
 
-    An empty field is no bound. The label of the popover says which ranges are set.
+    An empty field is no bound. The label of the popover says which ranges are set. Fields of gaps
+    and sizes are drawn where the structures have them.
     """
     names = ["gap-from", "gap-to", "atoms-from", "atoms-to"]
     present = [st.session_state.get(f"{name}-{key}") for name in names]
@@ -25,11 +28,13 @@ def choose_ranges(conditions: StructureFilter, *, key: str, has_gaps: bool) -> S
                 ),
                 right_column.number_input("to (eV)", 0.0, None, None, 0.1, key=f"gap-to-{key}"),
             )
-        left_column, right_column = st.columns(2)
-        n_atoms = (
-            left_column.number_input("Atoms from", 0, None, None, 1, key=f"atoms-from-{key}"),
-            right_column.number_input("Atoms to", 0, None, None, 1, key=f"atoms-to-{key}"),
-        )
+        n_atoms: tuple[int | None, int | None] = (None, None)
+        if has_sizes:
+            left_column, right_column = st.columns(2)
+            n_atoms = (
+                left_column.number_input("Atoms from", 0, None, None, 1, key=f"atoms-from-{key}"),
+                right_column.number_input("Atoms to", 0, None, None, 1, key=f"atoms-to-{key}"),
+            )
     return replace(conditions, gap_eV=gap_eV, n_atoms=n_atoms)
 
 

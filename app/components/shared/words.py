@@ -133,7 +133,9 @@ def progress_line(event: Event, *, now: float) -> str:
 def value_line(event: Event) -> str:
     """Return the current figures without the rate, such as "R-hat 1.02 · acceptance 0.79"."""
     figures = {name: value for name, value in event.update.values.items() if name != RATE}
-    return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in figures.items())
+    return " · ".join(
+        f"{figure_label(name)} {value:.3g}{_unit(name)}" for name, value in figures.items()
+    )
 
 
 def log_line(events: Sequence[Event]) -> str:
@@ -201,7 +203,8 @@ def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
     )
 
 
-def _label(name: str) -> str:
+def figure_label(name: str) -> str:
+    """Return the label of a figure that a job reports, such as "R-hat" of rhat."""
     return _BY_COLUMN[name].label if name in _BY_COLUMN else name.replace("_", " ")
 
 

@@ -220,11 +220,25 @@ def start_button(
         st.error(words.escaped_sentence(problem))
     else:
         estimates = _estimates(dataset, source, requests, methods)
-        st.caption(estimate_sentence(estimates, device=stores.device_of(requests[0].device)))
+        time_text = estimate_sentence(estimates, device=stores.device_of(requests[0].device))
+        usable = stores.library().counts(dataset.id)["usable"]
+        st.caption(" ".join(filter(None, [time_text, features_sentence(source, usable)])))
     label = "Start the transfer" if len(requests) < 2 else f"Start {len(requests)} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
         start(dataset, source, requests, methods=methods)
+
+
+def features_sentence(source: Source, n: int) -> str:
+    """Return the number of features and the memory of `n` structures, "" if it is not known yet."""
+    n_features = (source.manifest.get("network") or {}).get("n_features")
+    if not isinstance(n_features, int):
+        return ""
+    n_bytes = 4 * n_features * n
+    return (
+        f"{n_features:,} features a structure, {words.size(n_bytes)} of memory for "
+        f"{words.count(n, 'labelled structure')}."
+    )
 
 
 def _estimates(

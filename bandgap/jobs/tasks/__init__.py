@@ -14,6 +14,7 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import (
     calculations,
     data,
+    explanation,
     learning_curve,
     prediction,
     proposing,
@@ -41,4 +42,5 @@ TASKS: Mapping[str, Task] = {
     "add_run": runs.add_run,
     "learning_curve": learning_curve.learning_curve,
     "structure_map": structure_map.structure_map,
+    "explain": explanation.explain,
 }

@@ -3,16 +3,20 @@
 import html
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 
 from bandgap.evaluation.calibrators import fit_calibrator
 from bandgap.evaluation.heldout import load_heldout
+from bandgap.evaluation.learning_curve import learning_curve_of, save_curve
 from bandgap.evaluation.result_verdict import result_verdict
 from bandgap.runs.html_report import ReportText, report_html, write_report
 from bandgap.runs.methods_text import methods_text
 from bandgap.runs.refit import refit_run
+from bandgap.storage.manifests import LEARNING_CURVE
+from bandgap.storage.run_archives import opened_run, run_archive
 from tests.unit.runs.brief_transfer import transfer
 from tests.unit.runs.test_refit import labelled, manifest_of
 
@@ -42,6 +46,22 @@ def test_report_has_the_numbers_of_the_run(run, tmp_path):
     assert "level of theory made up" in text
     for id_ in manifest["split"]["test"]:
         assert id_ in text
+
+
+def test_report_has_the_learning_curve_where_it_was_measured(run, tmp_path):
+    assert "Would more labels help?" not in text_of(report_html(run, text=ReportText()))
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    scales = np.array([0.4, 0.3, 0.2, 0.1])
+    errors = np.random.default_rng(0).normal(size=(3, 4, 6)) * scales[:, None]
+    curve = learning_curve_of((5, 9, 14, 18), errors)
+    save_curve(folder / LEARNING_CURVE, curve)
+    page = report_html(folder, text=ReportText())
+    assert curve.sentence() in text_of(page)
+    assert page.count("Plotly.newPlot(") == 5
+    (tmp_path / "run.zip").write_bytes(run_archive(folder))
+    with opened_run(tmp_path / "run.zip") as unpacked:
+        assert curve.sentence() in text_of(report_html(unpacked, text=ReportText()))
 
 
 def test_report_needs_no_network(run):

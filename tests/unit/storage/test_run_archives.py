@@ -19,6 +19,7 @@ def run(tmp_path):
     (folder / "manifest.json").write_text(json.dumps({"kind": "run"}))
     (folder / "draws.safetensors").write_bytes(b"draws")
     (folder / "calibrator.json").write_text("{}")
+    (folder / "learning_curve.json").write_text("{}")
     (folder / "notes.txt").write_text("mine")
     (folder / "checkpoint" / "chains-1.safetensors").write_bytes(b"chains")
     (folder / "predictions" / "1" / "predictions.csv").write_text("id")
@@ -30,6 +31,7 @@ def test_archive_has_the_files_of_the_run_in_one_folder(run):
         assert sorted(archive.namelist()) == [
             "mine/calibrator.json",
             "mine/draws.safetensors",
+            "mine/learning_curve.json",
             "mine/manifest.json",
         ]
 

@@ -1,0 +1,95 @@
+"""The map of a data set on the page Data: its structures as points, and those selected on it."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.components.shared import stores, tables, words
+from app.components.shared.map_view import MapPoints, map_view, neighbours_text
+from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import picture_addresses
+from bandgap.foundation.errors import ArtifactError
+from bandgap.jobs.home import shapes_path
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.structure_filter import StructureFilter
+from bandgap.jobs.structure_maps import DATASET_DESCRIPTOR, map_rows
+from bandgap.structures.shapes import load_densities
+
+MANIFEST = {"descriptor": DATASET_DESCRIPTOR}
+SHOWN = 200  # rows of the table of selected structures
+COLUMNS = tables.columns(["id", "formula"]) | {
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=80),
+    "density": st.column_config.NumberColumn("density (g/cm³)", format="%.2f", width=110),
+}
+
+
+def dataset_map(dataset: Dataset, elements: tuple[str, ...]) -> None:
+    """Draw the map of the structures that contain `elements`, and what is selected on it."""
+    points = dataset_points(dataset.id, elements)
+    if not points.sets:
+        st.info("No structure fits. Choose other elements in the periodic table.")
+        return
+    selection = map_view(
+        points, run=None, dataset=dataset.id, manifest=MANIFEST, key=f"data-{dataset.id}"
+    )
+    if selection.rows is None:
+        return
+    members = np.flatnonzero(np.isin(points.structures.rows, selection.rows))
+    if selection.single is not None and members.size:
+        _single(dataset, points, int(members[0]))
+        return
+    table = selected_frame(points, members)
+    addresses = picture_addresses(dataset.id, table.index.tolist())
+    tables.show(
+        tables.with_pictures(table, addresses),
+        alt="Structures that are selected on the map",
+        columns=COLUMNS,
+        rows=6,
+    )
+    text = f"{words.count(members.size, 'structure')} selected."
+    if members.size > SHOWN:
+        text += f" The {SHOWN} with the smallest gaps are listed."
+    st.caption(text)
+
+
+def dataset_points(dataset_id: str, elements: tuple[str, ...] = ()) -> MapPoints:
+    """Return the structures of a data set that contain `elements`, with gaps and densities."""
+    structures = map_rows(stores.library(), dataset_id, StructureFilter(elements=elements))
+    n = structures.rows.size
+    has_gap = np.isfinite(structures.gaps_eV)
+    sets = tuple(np.where(has_gap, "with a gap", "without a gap").tolist())
+    try:
+        densities = load_densities(shapes_path(stores.home(), dataset_id))[structures.rows]
+    except (ArtifactError, IndexError):
+        densities = np.full(n, np.nan)
+    return MapPoints(structures, np.full(n, np.nan), sets, densities)
+
+
+def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:
+    """Return selected points as a table, the smallest gap first; the index has their rows."""
+    structures = points.structures
+    order = members[np.argsort(structures.gaps_eV[members], kind="stable")][:SHOWN]
+    columns = {
+        "id": [structures.ids[k] for k in order],
+        "gap_eV": structures.gaps_eV[order],
+        "formula": [structures.formulas[k] for k in order],
+    }
+    if points.densities is not None:
+        columns["density"] = points.densities[order]
+    return pd.DataFrame(columns, index=structures.rows[order]).dropna(axis="columns", how="all")
+
+
+def _single(dataset: Dataset, points: MapPoints, k: int) -> None:
+    """Draw the gap, the neighbours and the structure of one point."""
+    structures = points.structures
+    row = int(structures.rows[k])
+    gap = structures.gaps_eV[k]
+    with st.container(border=True):
+        st.markdown(
+            f"**{words.escaped(structures.ids[k])}, {words.escaped(structures.formulas[k])}**"
+        )
+        gap_text = f"Known gap: {gap:.2f} eV" if np.isfinite(gap) else "No known gap"
+        near = neighbours_text(points, row, dataset=dataset.id, manifest=MANIFEST)
+        st.markdown("  \n".join(filter(None, [gap_text, near])))
+        path = shapes_path(stores.home(), dataset.id)
+        draw_structure(path, row, formula=structures.formulas[k], key="mapped")

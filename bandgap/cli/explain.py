@@ -1,0 +1,100 @@
+"""`bandgap explain`: the labels, the noise and the elements behind predictions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import (
+    check_exist,
+    descriptor_cache,
+    load_baseline,
+    load_labelled,
+    load_structures,
+    print_note,
+)
+from bandgap.cli.report import print_table
+from bandgap.cli.run_inputs import inputs_of_run
+from bandgap.cli.zipped_run import takes_zipped_run
+
+
+@takes_zipped_run("run")
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of one.")],
+    new: Annotated[
+        list[Path],
+        typer.Option(
+            "--new", help="Structures whose predictions to explain, at most 500. May be repeated."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV table to write.")],
+    count: Annotated[int, typer.Option(min=1, help="Labelled structures of each prediction.")] = 5,
+    baselines: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="For a run with a baseline: table with its values for the new structures.",
+        ),
+    ] = None,
+    structures: options.StructuresOfRun = None,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
+) -> None:
+    """Say why a prediction is what it is: labels, noise, model and elements behind it.
+
+    For each new structure the table has the labelled structures with the largest weight, how much
+    the prediction would change without each, the standard deviations of noise and model, and the
+    change when the features of one element are replaced by their mean. Labelled structures and
+    gaps are read from where `bandgap transfer` read them; options give another place.
+    """
+    from bandgap.foundation.csv_tables import csv_of_columns
+    from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.explanations import width_sentence
+    from bandgap.runs.explanation import explain_predictions
+    from bandgap.storage.manifests import read_manifest
+
+    check_exist(new)
+    set_threads()
+    manifest = read_manifest(run, kind="run")
+    name = str(manifest["request"]["baseline"])
+    inputs = inputs_of_run(
+        manifest,
+        run,
+        source=Path(),
+        structures=structures,
+        label=label,
+        labels=labels,
+        unit=unit,
+        column=column,
+        id_column=id_column,
+    )
+    with progress_bars() as progress:
+        data = load_labelled(inputs.structures, inputs.labels, baseline=name, progress=progress)
+        records = load_structures(new, progress=progress)
+        explanations = explain_predictions(
+            run,
+            data,
+            records,
+            n_labels=count,
+            baseline_eV=load_baseline(records, name, table=baselines) if name else None,
+            cache=descriptor_cache(),
+            progress=progress,
+        )
+    out.write_text(csv_of_columns(explanations.table()), encoding="utf-8", newline="")
+    rows = []
+    for explained in explanations.rows:
+        first = explained.labels[0]
+        weight = "" if first.weight is None else f"{first.weight:.2f}"
+        rows.append((explained.id, f"{explained.mean_eV:.2f}", first.id, weight))
+    print_table(("id", "gap (eV)", "first label", "weight"), rows)
+    if len(explanations.rows) == 1:
+        (explained,) = explanations.rows
+        typer.echo(width_sentence(explained, typical_sd_eV=explanations.typical_sd_eV))
+    if not explanations.way:
+        print_note("This method has no weights of labels: the nearest labelled structures.")
+    typer.echo(f"explanations written to {out}")

@@ -1,0 +1,46 @@
+"""`bandgap explain`: the labelled structures are found again, and the table is written."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+WORDS = "--label gap_eV --level-of-theory PBE --method kernel_ridge --n-test 3".split()
+
+
+@pytest.fixture
+def transferred(run: Run, waters: Path, tmp_path: Path) -> Path:
+    model = tmp_path / "run"
+    done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
+    assert done.exit_code == 0, done.stderr
+    return model
+
+
+def test_explain_needs_only_the_run_and_new_structures(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "reasons.csv"
+    done = run("explain", transferred, "--new", waters, "--count", 3, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    ids = {row["id"] for row in rows}
+    assert len(ids) == 8
+    for id_ in ids:
+        labels = [row for row in rows if row["id"] == id_ and row["part"] == "label"]
+        assert len(labels) == 3
+        assert all(row["weight"] and row["change_eV"] for row in labels)
+        sds = {row["name"] for row in rows if row["id"] == id_ and row["part"] == "sd"}
+        assert sds == {"noise", "model"}
+    assert f"explanations written to {out}" in done.stdout
+
+
+def test_explain_names_structures_that_are_gone(
+    run: Run, transferred: Path, waters: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.extxyz"
+    waters.rename(new)
+    failed = run("explain", transferred, "--new", new, "--out", tmp_path / "reasons.csv")
+    assert failed.exit_code == 1
+    assert "does not exist here" in failed.stderr
