@@ -6,6 +6,7 @@ from bandgap.cli.commands import PlainErrors
 from benchmarks.commands import (
     accuracy,
     crystals,
+    day,
     domain,
     early_stopping,
     graphs,
@@ -65,6 +66,7 @@ for _command, _options in (
     (scale.predict, "--model run --structures new.extxyz --repeats 1 --json predict.json"),
     (scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
     (pages.pages, "--visits 20 --json pages.json"),
+    (day.day, "--width 1280 --json day.json"),
     (serve.serve, "--model run --json serve.json"),
     (study.study, "table-3.1 --scale smoke"),
     (

@@ -142,10 +142,10 @@ def offer(step: Step, *, primary: bool) -> None:
     st.write(step.text)
     second = False
     with st.container(horizontal=True, vertical_alignment="center"):
-        if step.target == "demo":
-            st.page_link(
-                "views/data.py", label="Upload your own structures", icon=":material/upload_file:"
-            )
+        if step.target == "demo" and st.button(
+            "Upload your own structures", icon=":material/upload_file:"
+        ):
+            st.switch_page("views/data.py")
         pressed = st.button(
             step.label, type="primary" if primary else "secondary", icon=ICONS[step.target]
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bandgap.cli import options
 from bandgap.cli.commands import CheckedCommand
 from bandgap.cli.inputs import print_note
 from bandgap.foundation.errors import InputError
@@ -35,16 +36,35 @@ def add_data(
     name: Annotated[
         str, typer.Option(help="Name of the data set; default: that of the file or folder.")
     ] = "",
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    id_column: options.IdColumn = None,
+    level_of_theory: options.LevelOfTheory = "",
 ) -> None:
     """Add a data set to a workspace of the dashboard on this machine; the worker checks the files.
 
     Use it for data above the upload limits. The files are copied into the data directory
-    (BANDGAP_HOME) and count towards the quota of the workspace.
+    (BANDGAP_HOME) and count towards the quota of the workspace. With --labels the structures get
+    the gaps of a table.
     """
     from bandgap.jobs.server_files import files_below
     from bandgap.jobs.tasks.data import store_files
+    from bandgap.jobs.uploaded_gaps import gaps_payload
 
     jobs, library, id = _opened(workspace, path)
+    gaps: dict[str, Any] = {}
+    if labels is not None:
+        if not labels.is_file():
+            raise InputError(f"{labels}: there is no such table of gaps.")
+        gaps["gaps"] = gaps_payload(
+            labels.read_bytes(),
+            name=labels.name,
+            unit=unit,
+            column=column,
+            id_column=id_column,
+            level_of_theory=level_of_theory,
+        )
     top = path.resolve()
     dataset_id = str(uuid.uuid4())
     stored = store_files(library, id, files_below(top, base=top.parent), name=str(path))
@@ -54,7 +74,11 @@ def add_data(
         dataset_id=dataset_id,
         stored=stored,
         then=lambda new: jobs.submit(
-            id, "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
+            id,
+            "check",
+            title=f"Checking {new.name}",
+            payload={"dataset": new.id, **gaps},
+            subject=new.id,
         ),
     )
     print_note(

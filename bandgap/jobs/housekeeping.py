@@ -46,6 +46,24 @@ def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str)
         connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (accepted_name, dataset_id))
 
 
+def set_level_of_theory(library: Library, workspace: str, dataset_id: str, level: str) -> None:
+    """Store how the gaps of a data set were computed, such as PBE; "" is not stated.
+
+    Runs that are finished keep their level. Raises InputError for a text that
+    is too long and for a data set that is not of this workspace.
+    """
+    library.dataset(workspace, dataset_id)
+    text = " ".join(level.split())
+    if len(text) > MAX_NAME:
+        raise InputError(
+            f"The level of theory has {len(text)} characters. Accepted: at most {MAX_NAME}."
+        )
+    with library.database.writing() as connection:
+        connection.execute(
+            "UPDATE dataset SET level_of_theory = ? WHERE id = ?", (text, dataset_id)
+        )
+
+
 def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
     """Return what the deletion of a data set of this workspace would remove."""
     library.dataset(workspace, dataset_id)

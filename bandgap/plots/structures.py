@@ -13,7 +13,7 @@ from bandgap.structures.shapes import Shape
 
 Floats = NDArray[np.float64]
 
-MAX_ELEMENTS = 20  # bars in the figure of elements
+MANY_ELEMENTS = 20  # above it, the names of the bars are small and upright
 _BINS = 30
 _STICK = 0.16  # diameter of a bond, angstrom
 _WIDTH_PIXELS = 330.0  # approximate size of a structure in the figure
@@ -87,12 +87,10 @@ def structure_3d(shape: Shape) -> go.Figure:
 
 
 def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
-    """Return the number of the `n` structures that contain each element, for the 20 most frequent
-    ones.
-    """
-    most_frequent = sorted(counts.items(), key=lambda item: -item[1])[:MAX_ELEMENTS]
-    symbols = [symbol for symbol, _ in most_frequent]
-    values = [count for _, count in most_frequent]
+    """Return the number of the `n` structures that contain each element, most frequent first."""
+    by_count = sorted(counts.items(), key=lambda item: -item[1])
+    symbols = [symbol for symbol, _ in by_count]
+    values = [count for _, count in by_count]
     share = [100.0 * value / max(n, 1) for value in values]
     fig = go.Figure(
         go.Bar(
@@ -110,6 +108,8 @@ def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
         yaxis_title="structures that contain it",
     )
     fig.update_xaxes(type="category", showgrid=False)
+    if len(symbols) > MANY_ELEMENTS:
+        fig.update_xaxes(tickmode="linear", tickangle=-90, tickfont_size=8)
     return fig
 
 

@@ -19,6 +19,52 @@ def upload(at: AppTest, label: str, files: list[tuple[str, bytes, str]]) -> None
     next(u for u in at.file_uploader if u.label == label).set_value(files)
 
 
+def test_table_of_gaps_that_is_uploaded_with_the_structures_gives_them_their_gaps(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at = visit("data")
+    table = b"file,gap_eV,level_of_theory\nwater.xyz,7.1,PBE\nice.xyz,6.2,PBE\n"
+    upload(at, "Structure files", [("water.xyz", WATER, ""), ("gaps.csv", table, "")])
+    click(at, "Check the files")
+    work_all(workspace.home)
+    at.run()
+    assert "**1 structure**: 1 ready; 1 have a gap and can be learned from." in texts(at)
+    (dataset,) = workspace.library.datasets(workspace.id)
+    assert [file.name for file in workspace.library.files(dataset.id)] == ["water.xyz"]
+    at.segmented_control(key="data-view").set_value("Known gaps").run()
+    assert "Known gaps: **1 gap from gaps.csv**, PBE." in texts(at)
+    assert "**Rows of the table without a structure** (1)" in texts(at)
+
+
+def test_table_of_gaps_that_cannot_be_read_is_refused_with_the_way_to_name_its_unit(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at = visit("data")
+    files = [("water.xyz", WATER, ""), ("gaps.csv", b"file,gap\nwater.xyz,7.1\n", "")]
+    upload(at, "Structure files", files)
+    click(at, "Check the files")
+    (problem,) = [error.value for error in at.error]
+    assert "gaps.csv: the header 'gap' states no unit" in problem
+    assert "add it afterwards under Known gaps" in problem
+    assert workspace.jobs.jobs(workspace.id) == []
+
+
+def test_structures_that_are_all_ready_and_have_no_gap_open_the_form_of_their_gaps(
+    visit: Visit, workspace: Workspace
+) -> None:
+    workspace.add_checked([("water.xyz", WATER)])
+    at = visit("data")
+    assert at.segmented_control(key="data-view").value == "Known gaps"
+
+
+def test_refused_structures_are_shown_before_the_form_of_the_gaps(
+    visit: Visit, workspace: Workspace
+) -> None:
+    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
+    at = visit("data")
+    assert at.segmented_control(key="data-view").value == "Verdicts"
+
+
 def test_upload_becomes_a_data_set_and_one_job(visit: Visit, workspace: Workspace) -> None:
     at = visit("data")
     upload(at, "Structure files", [("water.xyz", WATER, ""), ("../=broken.cif", BROKEN, "")])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -424,3 +425,31 @@ def test_failed_check_shows_its_reason(visit: Visit, workspace: Workspace) -> No
     at = visit("data")
     assert "Upload it again" in at.error[0].value and "Traceback" not in texts(at)
     assert not at.dataframe
+
+
+def test_level_of_theory_is_named_after_the_gaps_were_matched(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_labelled(3)
+    workspace.library.save_gaps(
+        dataset,
+        np.array([5.0, 6.0, 7.0]),
+        labels={"source": "gaps.csv", "matched": 3},
+        level_of_theory="",
+    )
+    at = open_view(visit, "Known gaps")
+    assert "no level of theory stated" in texts(at)
+    field = next(f for f in at.text_input if f.label == "Level of theory of these gaps")
+    field.set_value("  HSE06 ")
+    click(at, "Store the level")
+    assert "Known gaps: **3 gaps from gaps.csv**, HSE06." in texts(at)
+    assert workspace.library.dataset(workspace.id, dataset).level_of_theory == "HSE06"
+
+
+def test_rare_elements_are_counted_below_the_bars_of_elements(
+    visit: Visit, workspace: Workspace
+) -> None:
+    carbon_dioxide = b"3\n\nC 0 0 0\nO 0 0 1.16\nO 0 0 -1.16\n"
+    workspace.add_checked([("water.xyz", WATER), ("co2.xyz", carbon_dioxide)])
+    at = open_view(visit, "Distributions")
+    assert "3 elements, 3 of them in fewer than 3 structures." in texts(at)

@@ -1,15 +1,18 @@
 """Adding data: upload, the demos, and the server's folder for files too large to upload."""
 
 import uuid
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, uploads, words
 from app.components.shared.actions import carry_out
-from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
+from bandgap.jobs.uploaded_gaps import gaps_payload
 
 SINGLE_FILES = 500  # more files than these should be one zip
 LARGER = (
@@ -18,6 +21,14 @@ LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
     f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file. For larger data, `bandgap "
     "add-data` on the server puts files into this workspace."
+)
+GAP_TABLE_HINT = (
+    "A CSV table of the known gaps can be chosen together with the structures. It needs a column "
+    "id or file, and a column such as gap_eV."
+)
+TABLE_LATER = (
+    "Or upload the structures without the table, and add it afterwards under Known gaps, where its "
+    "columns and its unit can be named."
 )
 SECOND = (
     "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE "
@@ -62,14 +73,21 @@ def upload_form() -> None:
             accept_multiple_files=True,
             help=f"Accepted: {uploads.ACCEPTED}. {LARGER}",
         )
+        st.caption(GAP_TABLE_HINT)
         name = st.text_input("Name of the data set", placeholder="named after the first file")
         if st.form_submit_button("Check the files"):
             if not files:
                 st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
                 return
+            structures, table = uploads.with_gap_table(files)
             try:
+                gaps = None if table is None else _gaps_of(table)
                 dataset = uploads.store_files(
-                    files, form="upload", purpose="training", name=name, then=uploads.submit_check
+                    structures,
+                    form="upload",
+                    purpose="training",
+                    name=name,
+                    then=partial(uploads.submit_check, gaps=gaps),
                 )
             except BandgapError as error:
                 frame.problem(error)
@@ -81,6 +99,17 @@ def upload_form() -> None:
     st.caption(LARGER)
     if names := entries():
         _folder_form(names)
+
+
+def _gaps_of(table: Any) -> dict[str, Any]:
+    """Return the rows of an uploaded table of gaps.
+
+    Raises InputError where it cannot be read; the message says that it can come later.
+    """
+    try:
+        return gaps_payload(table.getvalue(), name=table.name)
+    except InputError as error:
+        raise InputError(f"{error} {TABLE_LATER}") from None
 
 
 def _folder_form(names: list[str]) -> None:

@@ -1,5 +1,7 @@
 """Distributions of gaps, elements and sizes of a data set, as figures and tables."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -13,6 +15,7 @@ from bandgap.jobs.listing import Overview
 GAPS_CAPTION = (
     "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
 )
+FEW_STRUCTURES = 3  # an element in fewer structures is rare
 ELEMENTS_CAPTION = (
     "Structures that contain an element. An element that few structures contain is learned badly."
 )
@@ -52,7 +55,7 @@ def distribution_view(view: Overview) -> None:
             n=n,
             key="elements",
             alt=alt,
-            caption=ELEMENTS_CAPTION,
+            caption=elements_caption(view.elements),
         )
     left_column, right_column = st.columns(2, gap="medium")
     with left_column:
@@ -66,6 +69,13 @@ def distribution_view(view: Overview) -> None:
     with right_column, st.expander("The numbers as tables"):
         tables.show(summary_table(view), alt="Quantiles of gaps and sizes")
         tables.show(element_table(view), alt=alt, rows=6)
+
+
+def elements_caption(counts: Mapping[str, int]) -> str:
+    """Return the caption of the bars of elements: how many there are, and how many are rare."""
+    n_rare = sum(count < FEW_STRUCTURES for count in counts.values())
+    rare = f", {n_rare} of them in fewer than {FEW_STRUCTURES} structures" if n_rare else ""
+    return f"{words.count(len(counts), 'element')}{rare}. {ELEMENTS_CAPTION}"
 
 
 def summary_table(view: Overview) -> pd.DataFrame:

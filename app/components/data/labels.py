@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from app import session
 from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.structures.pictures import picture_addresses, pictures_of_ids
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
@@ -19,12 +21,13 @@ from bandgap.datasets.matching import Matched
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.housekeeping import MAX_NAME, set_level_of_theory
 from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.uploaded_gaps import label_facts
 
 _UNITS: tuple[Unit, ...] = get_args(Unit)
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
 PREVIEW_ROWS = 5
-_MAX_NAMES = 1_000  # names of unmatched rows that are stored
 _LEVEL_HELP = (
     "How the gaps were computed. It travels with the run and its predictions; mixing levels gives "
     "a warning."
@@ -53,7 +56,9 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
     if labels:
         level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
         origin = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
-        st.markdown(f"Known gaps: **{origin}**, {level}.")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"Known gaps: **{origin}**, {level}.", width="content")
+            _level_form(dataset)
         if other_columns := labels.get("beside"):
             names = ", ".join(
                 f"{words.escaped(name)} of {count:,}" for name, count in other_columns.items()
@@ -70,6 +75,32 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         _csv_form(dataset)
     with files:
         _number_form(dataset, numbers)
+
+
+def _level_form(dataset: Dataset) -> None:
+    """Draw the form that changes the level of theory of the stored gaps."""
+    verb = "Change" if dataset.level_of_theory else "Name"
+    with (
+        st.popover(f"{verb} the level of theory", icon=":material/edit:"),
+        st.form(f"level-{dataset.id}", border=False),
+    ):
+        level = st.text_input(
+            "Level of theory of these gaps",
+            dataset.level_of_theory,
+            placeholder=_LEVEL_SHOWN,
+            max_chars=MAX_NAME,
+            help=_LEVEL_HELP
+            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
+        )
+        if st.form_submit_button("Store the level"):
+            change = partial(
+                set_level_of_theory, stores.library(), session.workspace(), dataset.id, level
+            )
+            text = level.strip()
+            carry_out(
+                change,
+                f"The gaps are now of the level {text}." if text else "No level is stated now.",
+            )
 
 
 def _unmatched(labels: Mapping[str, Any], dataset_id: str) -> None:
@@ -152,18 +183,11 @@ def _csv_form(dataset: Dataset) -> None:
         return
     match = table.match
     read = table.labels
-    unmatched = match.unmatched_labels[:_MAX_NAMES]
     for name, other in table.other_matches.items():
         stores.library().save_numbers(dataset.id, name, other.gaps)
     facts = {
-        "source": file.name,
+        **label_facts(read, match),
         "beside": {name: other.n_matched for name, other in table.other_matches.items()},
-        "problems": [*read.problems, *match.problems],
-        "n_unmatched_labels": len(match.unmatched_labels),
-        "unmatched_labels": list(unmatched),
-        "unmatched_gaps_eV": _gaps_of(unmatched, read.ids or read.files, read.gaps_eV),
-        "n_unmatched_structures": len(match.unmatched_structures),
-        "unmatched_structures": list(match.unmatched_structures[:_MAX_NAMES]),
     }
     uploads.release(file)
     _store(dataset, table.verdicts, match.gaps, level=read.level_of_theory, facts=facts, keep=keep)
@@ -306,13 +330,6 @@ def _keep_box(dataset: Dataset) -> bool:
         "Keep the present gaps of structures that get no new one",
         help="Without it, the new gaps replace all present ones.",
     )
-
-
-def _gaps_of(
-    names: tuple[str, ...], all_names: tuple[str, ...], gaps_eV: NDArray[np.float64]
-) -> list[float] | None:
-    by_name = dict(zip(all_names, gaps_eV.tolist(), strict=True))
-    return [by_name[name] for name in names] if all(name in by_name for name in names) else None
 
 
 def _store(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,11 @@ from bandgap.sources.cards import card_rows
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
 PICTURE = "picture"  # the column of addresses of `app.components.structures.pictures`
-ROW_HEIGHT = 34  # pixels
-PICTURE_HEIGHT = 60  # pixels of a row with a picture
+ROW_HEIGHT = 34  # pixels of a row in a table that scrolls
+ROW_PIXELS = 33  # of a row as Streamlit draws it, and of the header
+FRAME_PIXELS = 3
+# Pixels of a row with a picture. Above 4 rem, which are 60 pixels, Streamlit wraps long texts.
+PICTURE_HEIGHT = 61
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
@@ -114,11 +117,15 @@ def pick(
     return next((position for position in event.selection.rows if position < len(table)), None)
 
 
-def height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
-    """Return the height of a table in which more than `rows` rows scroll."""
-    return (
-        "content" if len(table) <= rows else (_row_height(table) or ROW_HEIGHT) * rows + ROW_HEIGHT
-    )
+def height(table: pd.DataFrame, rows: int) -> int:
+    """Return the height in pixels of a table in which more than `rows` rows scroll.
+
+    It is that of the content where all rows are shown. Stated as a number, it is reserved before
+    the browser has drawn the table, so that what is below does not move.
+    """
+    if len(table) <= rows:
+        return (_row_height(table) or ROW_PIXELS) * len(table) + ROW_PIXELS + FRAME_PIXELS
+    return (_row_height(table) or ROW_HEIGHT) * rows + ROW_HEIGHT
 
 
 def _row_height(table: pd.DataFrame) -> int | None:

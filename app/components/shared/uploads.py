@@ -1,7 +1,7 @@
 """Uploaded files: they become a data set in the store and a job for the worker."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
@@ -13,6 +13,7 @@ from app.components.shared import stores, words
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
+from bandgap.jobs.uploaded_gaps import is_gap_table
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
 
@@ -74,11 +75,23 @@ def release(*files: UploadedFile | None) -> None:
             manager.remove_file(context.session_id, file.file_id)
 
 
-def submit_check(dataset: Dataset) -> Job:
-    """Submit the check of a data set."""
+def submit_check(dataset: Dataset, gaps: Mapping[str, Any] | None = None) -> Job:
+    """Submit the check of a data set; `gaps` is the table of `uploaded_gaps.gaps_payload`."""
     title = f"Checking {dataset.name}"
     key = f"check-{dataset.id}"
-    return stores.submit("check", title, subject=dataset.id, key=key, dataset=dataset.id)
+    payload = {"dataset": dataset.id} if gaps is None else {"dataset": dataset.id, "gaps": gaps}
+    return stores.submit("check", title, subject=dataset.id, key=key, **payload)
+
+
+def with_gap_table(files: Sequence[Any]) -> tuple[list[Any], Any]:
+    """Return the structure files of an upload, and its table of gaps or None.
+
+    A single file is one of structures, and so are several tables.
+    """
+    tables = [file for file in files if is_gap_table(file.name, file.getvalue())]
+    if len(tables) != 1 or len(files) == 1:
+        return list(files), None
+    return [file for file in files if file is not tables[0]], tables[0]
 
 
 def check_again(job: Job) -> Job:

@@ -20,6 +20,7 @@ from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import dataset_of, read_records, spool_records, verdict
+from bandgap.jobs.uploaded_gaps import store_gaps
 from bandgap.structures.shapes import Shape, save_shapes
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _REPORT_EVERY = 50  # structures between two reports of progress
 def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Read the files of a data set and store a verdict for every structure.
 
-    Only one file is in memory at a time.
+    Only one file is in memory at a time. Gaps in the payload are stored too.
     """
     from bandgap.structures.near_copies import near_copy_counts
     from bandgap.structures.same_crystals import crystal_groups, with_copies_named
@@ -45,6 +46,8 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     progress(Update("looking for repeated structures"))
     records_with_warnings = with_copies_named(records, crystal_groups(records))
     library.save_verdicts(dataset.id, map(verdict, records_with_warnings))
+    if "gaps" in job.payload:
+        store_gaps(library, dataset.id, job.payload["gaps"])
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {
         "n": len(records),

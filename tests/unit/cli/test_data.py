@@ -3,6 +3,8 @@
 import uuid
 from pathlib import Path
 
+import pytest
+
 from bandgap.jobs.home import open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.sources import sources_of
@@ -103,3 +105,36 @@ def test_add_run_takes_a_zip_or_a_folder_and_refuses_what_is_no_run(
     assert "is there already" in run("add-run", file, "--workspace", WS).stderr
     result = run("add-run", waters.parent, "--workspace", WS)
     assert result.exit_code == 1 and "has no manifest.json" in result.stderr
+
+
+def test_add_data_with_labels_gives_the_structures_the_gaps_of_the_table(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "crystals"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.xyz").write_text(WATER)
+    table = tmp_path / "gaps.csv"
+    table.write_text("file,gap,gap_pbe_eV\na.xyz,7100,6.5\nc.xyz,7200,6.6\n")
+    command = ("add-data", str(folder), "--workspace", WS, "--labels", str(table))
+    result = run(*command, "--column", "gap")
+    assert result.exit_code == 1 and "the header 'gap' states no unit" in result.stderr
+    assert Library(open_home()).datasets(WS) == []
+    run(*command, "--column", "gap", "--unit", "meV", "--level-of-theory", "PBE0")
+    library = Library(open_home())
+    work_all(library.home)
+    (dataset,) = library.datasets(WS)
+    assert dataset.level_of_theory == "PBE0"
+    assert dataset.labels["unmatched_labels"] == ["c.xyz"]
+    assert dataset.labels["unmatched_gaps_eV"] == pytest.approx([7.2])
+    first, second = library.verdicts(dataset.id)
+    assert first.gap_eV == pytest.approx(7.1)  # converted from meV
+    assert first.info["gap_pbe_eV"] == 6.5
+    assert second.gap_eV is None
+
+
+def test_add_data_with_an_absent_table_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.xyz").write_text(WATER)
+    absent = str(tmp_path / "none.csv")
+    result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS, "--labels", absent)
+    assert result.exit_code == 1 and "none.csv" in result.stderr

@@ -11,7 +11,13 @@ import pytest
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.jobs import disk
 from bandgap.jobs.home import Home
-from bandgap.jobs.housekeeping import delete_dataset, drop_unused_uploads, losses, rename_dataset
+from bandgap.jobs.housekeeping import (
+    delete_dataset,
+    drop_unused_uploads,
+    losses,
+    rename_dataset,
+    set_level_of_theory,
+)
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
@@ -145,10 +151,11 @@ def test_data_set_that_a_job_works_on_is_not_deleted(library: Library) -> None:
     "action",
     [
         lambda lib, d: rename_dataset(lib, OTHER, d, "x"),
+        lambda lib, d: set_level_of_theory(lib, OTHER, d, "PBE"),
         lambda lib, d: losses(lib, OTHER, d),
         lambda lib, d: delete_dataset(lib, OTHER, d),
     ],
-    ids=["rename", "losses", "delete"],
+    ids=["rename", "level of theory", "losses", "delete"],
 )
 def test_another_workspace_can_do_nothing_to_it(library: Library, action: object) -> None:
     dataset = add(library, ("a", b"1"))
@@ -184,3 +191,11 @@ def test_quota_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, tex
 def test_quota_is_ten_gigabytes_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BANDGAP_QUOTA_GB", raising=False)
     assert disk.quota_bytes() == 10_000_000_000
+
+
+def test_level_of_theory_that_is_too_long_is_refused(library: Library) -> None:
+    dataset = add(library, ("a", b"1"))
+    with pytest.raises(InputError, match="has 500 characters"):
+        set_level_of_theory(library, WS, dataset, "x" * 500)
+    set_level_of_theory(library, WS, dataset, " GW @ PBE ")
+    assert library.dataset(WS, dataset).level_of_theory == "GW @ PBE"

@@ -307,10 +307,11 @@ def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
     assert np.nanmax(traces["cell"].z) == 4.0 and len(traces["cell"].x) == 12 * 3
 
 
-def test_elements_are_the_most_frequent_first_and_twenty_at_most() -> None:
-    fig = plots.element_counts({f"E{k}": k for k in range(30)}, n=60)
-    assert fig.data[0].x[0] == "E29" and len(fig.data[0].x) == 20
-    assert fig.data[0].customdata[0] == pytest.approx(100 * 29 / 60)
+def test_elements_are_all_shown_and_named_with_the_most_frequent_first() -> None:
+    fig = plots.element_counts({f"E{k}": k for k in range(61)}, n=120)
+    assert fig.data[0].x[0] == "E60" and len(fig.data[0].x) == 61
+    assert fig.layout.xaxis.tickmode == "linear"
+    assert fig.data[0].customdata[0] == pytest.approx(100 * 60 / 120)
 
 
 @pytest.mark.parametrize("sizes", [[12], [1, 1, 2], [4, 1000]], ids=["one", "small", "wide"])

@@ -1,0 +1,118 @@
+"""A table of gaps that is uploaded together with the structures: the check stores its gaps.
+
+The rows of the table travel in the payload of the job, as those of a baseline do.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bandgap.datasets.labels import Labels, match_labels, other_gaps, read_labels
+
+if TYPE_CHECKING:
+    from bandgap.datasets.matching import Matched
+    from bandgap.datasets.units import Unit
+    from bandgap.jobs.library import Library
+
+TABLE_SUFFIXES = (".csv", ".tsv")
+MAX_NAMES = 1_000  # names of unmatched rows that are stored
+
+
+def is_gap_table(name: str, content: bytes) -> bool:
+    """Return whether a file is a table without texts of structures, which take several lines."""
+    if not name.lower().endswith(TABLE_SUFFIXES):
+        return False
+    text = content.decode("utf-8-sig", errors="replace")
+    try:
+        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+    except csv.Error:
+        return False
+    return not any("\n" in cell for cell in cells)
+
+
+def gaps_payload(
+    content: bytes,
+    *,
+    name: str,
+    unit: Unit | None = None,
+    column: str | None = None,
+    id_column: str | None = None,
+    level_of_theory: str = "",
+) -> dict[str, Any]:
+    """Return the rows of a table of gaps, and of its other gap columns, for the payload of a job.
+
+    The parameters are those of `read_labels`. Raises InputError where the table cannot be read.
+    """
+    labels = read_labels(
+        content,
+        name=name,
+        unit=unit,
+        column=column,
+        id_column=id_column,
+        level_of_theory=level_of_theory,
+    )
+    other_labels = other_gaps(content, gap_column=labels.column, id_column=id_column, name=name)
+    return {
+        "table": _to_json(labels),
+        "other_columns": {
+            header: _to_json(column_labels) for header, column_labels in other_labels.items()
+        },
+    }
+
+
+def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) -> int:
+    """Match the rows of a payload to the checked structures of a data set, and store their gaps.
+
+    Returns the number of structures that got a gap.
+    """
+    labels = _from_json(payload["table"])
+    verdicts = library.verdicts(dataset_id)
+    ids = [verdict.id for verdict in verdicts]
+    files = [verdict.file for verdict in verdicts]
+    match = match_labels(ids, files, labels)
+    n_by_column = {}
+    for header, rows in payload["other_columns"].items():
+        other = match_labels(ids, files, _from_json(rows))
+        library.save_numbers(dataset_id, header, other.gaps)
+        n_by_column[header] = other.n_matched
+    facts = {**label_facts(labels, match), "beside": n_by_column, "matched": match.n_matched}
+    library.save_gaps(dataset_id, match.gaps, labels=facts, level_of_theory=labels.level_of_theory)
+    return match.n_matched
+
+
+def label_facts(labels: Labels, match: Matched) -> dict[str, Any]:
+    """Return what a data set stores of its table: source, messages, and names without a partner."""
+    unmatched = list(match.unmatched_labels[:MAX_NAMES])
+    gap_by_name = dict(zip(labels.ids or labels.files, labels.gaps_eV.tolist(), strict=True))
+    has_gaps = all(name in gap_by_name for name in unmatched)
+    return {
+        "source": labels.source,
+        "problems": [*labels.problems, *match.problems],
+        "n_unmatched_labels": len(match.unmatched_labels),
+        "unmatched_labels": unmatched,
+        "unmatched_gaps_eV": [gap_by_name[name] for name in unmatched] if has_gaps else None,
+        "n_unmatched_structures": len(match.unmatched_structures),
+        "unmatched_structures": list(match.unmatched_structures[:MAX_NAMES]),
+    }
+
+
+def _to_json(labels: Labels) -> dict[str, Any]:
+    return {**vars(labels), "gaps_eV": labels.gaps_eV.tolist()}
+
+
+def _from_json(values: Mapping[str, Any]) -> Labels:
+    return Labels(
+        source=values["source"],
+        ids=tuple(values["ids"]),
+        files=tuple(values["files"]),
+        gaps_eV=np.array(values["gaps_eV"], dtype=np.float64),
+        unit=values["unit"],
+        column=values["column"],
+        level_of_theory=values["level_of_theory"],
+        problems=tuple(values["problems"]),
+    )
