@@ -6,7 +6,12 @@ A default that differs has in its entry of the docstring a sentence of one of th
     The paper has 6; 12 because ...
     The paper does not state it; 4 because ...
 
-with the value of the table and the default, so that the sentence cannot outlive either.
+with the value of the table and the default, so that the sentence cannot outlive either. A field may
+be nested: `training.patience` is the patience of the default of `training`, with its reason there.
+
+Each transfer method has a row for its settings. Where the paper states no default, or there is no
+paper, the row has no field, "own" as the paper's value, and the reason as its source. Where the
+defaults are those of a nested class, it has "nested", and the class as its source.
 """
 
 import ast
@@ -21,9 +26,13 @@ from typing import Any
 
 import pytest
 
+from bandgap.transfer import METHODS, NAMES
+
 TABLE = Path(__file__).with_name("papers_defaults.csv")
 with TABLE.open(newline="", encoding="utf-8") as _file:
-    ROWS = list(csv.DictReader(_file))
+    _ROWS = list(csv.DictReader(_file))
+ROWS = [row for row in _ROWS if row["field"]]
+WITHOUT_FIELD = [row for row in _ROWS if not row["field"]]
 
 
 def settings_class(path: str) -> type:
@@ -35,8 +44,10 @@ def settings_class(path: str) -> type:
 
 def default_of(settings: type, name: str) -> Any:
     """Return the default of a field; raises KeyError if the class has no such field."""
+    first, _, nested = name.partition(".")
     fields = {field.name: field for field in dataclasses.fields(settings)}
-    return fields[name].default
+    default = fields[first].default
+    return getattr(default, nested) if nested else default
 
 
 def is_equal(paper: str, default: Any) -> bool:
@@ -89,7 +100,7 @@ def entry_of(settings: type, name: str) -> str:
 def problem(settings: type, name: str, paper: str) -> str:
     """Return what is wrong with a row, or an empty text."""
     default = default_of(settings, name)
-    entry = entry_of(settings, name)
+    entry = entry_of(settings, name.partition(".")[0])
     if paper and is_equal(paper, default):
         is_stale = "The paper has" in entry or "The paper does not state it" in entry
         return f"{name} has the paper's default, and its entry says otherwise" if is_stale else ""
@@ -107,10 +118,29 @@ def test_a_default_is_that_of_the_paper_or_has_a_reason(row: dict[str, str]) -> 
     assert not problem(settings_class(row["settings"]), row["field"], row["paper"])
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_each_transfer_method_is_in_the_table(name: str) -> None:
+    config = METHODS[name].config
+    assert f"{config.__module__}:{config.__name__}" in {row["settings"] for row in _ROWS}
+
+
+@pytest.mark.parametrize(
+    "row", WITHOUT_FIELD, ids=[row["settings"].partition(":")[2] for row in WITHOUT_FIELD]
+)
+def test_a_method_without_a_default_of_a_paper_says_why(row: dict[str, str]) -> None:
+    settings = settings_class(row["settings"])
+    assert dataclasses.is_dataclass(settings)
+    if row["paper"] == "nested":
+        assert row["source"] in {other["settings"].partition(":")[2] for other in ROWS}
+    else:
+        assert row["paper"] == "own"
+        assert len(row["source"].split()) > 5
+
+
 def test_the_table_names_each_default_once_and_its_source() -> None:
-    names = [(row["settings"], row["field"]) for row in ROWS]
+    names = [(row["settings"], row["field"]) for row in _ROWS]
     assert len(set(names)) == len(names)
-    assert all(row["source"] for row in ROWS)
+    assert all(row["source"] for row in _ROWS)
 
 
 @dataclasses.dataclass

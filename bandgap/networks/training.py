@@ -4,8 +4,9 @@ Reference for Adam: Kingma and Ba (2015).
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -176,6 +177,7 @@ def train(
     config: TrainingConfig,
     generator: torch.Generator,
     frozen: Collection[int] = (),
+    rate_shares: Mapping[int, float] | None = None,
     split: RowSplit | None = None,
     model: Model = forward,
     phase: str = "training",
@@ -194,6 +196,9 @@ def train(
     frozen
         Numbers (from 1) of the layers that are not changed and not penalised. In the others,
         weights and biases are penalised alike.
+    rate_shares
+        Learning rate of layers as a share of that of the settings, by number of the layer (from
+        1); 1 for a layer that is not named.
     split
         Split of the rows; by default a random one (`split_rows`).
     model
@@ -213,12 +218,20 @@ def train(
         n: value.detach().clone().requires_grad_(layer_of(n) not in frozen)
         for n, value in start.items()
     }
-    trainable = [value for value in params.values() if value.requires_grad]
+    shares = rate_shares or {}
+    trainable: dict[float, list[Tensor]] = {}
+    for name, value in params.items():
+        if value.requires_grad:
+            trainable.setdefault(shares.get(layer_of(name), 1.0), []).append(value)
     if not trainable:
         raise ConfigError(
             f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out."
         )
-    optimiser = torch.optim.Adam(trainable, lr=config.learning_rate, eps=ADAM_EPS)
+    groups: list[dict[str, Any]] = [
+        {"params": values, "lr": share * config.learning_rate}
+        for share, values in trainable.items()
+    ]
+    optimiser = torch.optim.Adam(groups, eps=ADAM_EPS)
     best = float("inf")
     best_params = {name: value.detach().clone() for name, value in params.items()}
     n_waiting = 0

@@ -27,6 +27,12 @@ class EnsembleConfig(Scales):
 
     `members` networks predict; `fold_members` are trained for each fold, and their errors fit the
     noise.
+
+    Parameters
+    ----------
+    diversity
+        What makes networks differ (`stack_plan`). The paper does not state it; "order" because all
+        networks then have the start of NPTL's samples.
     """
 
     members: int = 10

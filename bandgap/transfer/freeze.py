@@ -18,7 +18,15 @@ from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, TrainedOnce, tr
 
 @dataclass(frozen=True)
 class FreezeConfig(TrainedOnce):
-    """Scales (`recalibration`) and training of the output layer."""
+    """Scales (`recalibration`) and training of the output layer.
+
+    Parameters
+    ----------
+    training
+        Training of the output layer. Patience: The paper has 6; 30 because a few hundred rows make
+        few steps an epoch. Learning rate: The paper has 0.001; 0.01 because the output layer alone
+        is a convex problem, and with a tenth of it 300 epochs were too few.
+    """
 
     training: TrainingConfig = OUTPUT_LAYER
 

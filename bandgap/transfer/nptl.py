@@ -25,7 +25,8 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.bootstrap import block_weights, collapse, stream
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
-from bandgap.posterior import NetworkPosterior
+from bandgap.inference.flows.nonparametric import BaseMeasure, dirichlet_weights
+from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start
@@ -37,7 +38,7 @@ from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, trai
 ALPHAS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 DEFAULT_ALPHA = 1.0
 
-Pseudo = Literal["point", "noise"]
+Pseudo = Literal["point", "noise", "drawn"]
 HeadStart = Literal["probed", "fresh_head"]
 
 
@@ -47,8 +48,11 @@ class NptlConfig(Scales):
 
     There are `samples` networks, and `choice_samples` for each alpha; one value in `alphas` fixes
     alpha. `pseudo` "noise" adds the probe's residual noise to its values, in each sample
-    differently. `start` "fresh_head" starts the output layer at random instead of at the probe.
-    `sigma` says which rows choose alpha and the noise (`folds`).
+    differently. "drawn" draws pseudo-observations from the base measure instead of one at each row
+    (Qiu 2022, algorithm 1): the target's inputs with replacement, and the probe's values with
+    noise. Then each observation has its own weight, and `blocks` is not used. `start` "fresh_head"
+    starts the output layer at random instead of at the probe. `sigma` says which rows choose alpha
+    and the noise (`folds`).
     """
 
     samples: int = 20
@@ -161,21 +165,50 @@ class BootstrapRecipe:
         fold = None if start.fold < 0 else start.fold
         hidden = start.hidden[start.trained]
         y = start.y[start.trained]
-        weights = block_weights(
-            y.size, blocks=self.blocks, alpha=value, rng=stream(seed, number, "weights", fold=fold)
-        )
         labels = start.probe.predict(hidden)
+        if self.pseudo == "drawn":
+            sd = float(np.sqrt(start.probe.residual_variance))
+            rng = stream(seed, number, "weights", fold=fold)
+            drawn = drawn_rows(y, labels, sd, alpha=value, rng=rng)
+            return Sample(*drawn, self._head(start, number, seed))
         if self.pseudo == "noise":
             noise = stream(seed, number, "pseudo_noise", fold=fold).standard_normal(y.size)
             labels = labels + np.sqrt(start.probe.residual_variance) * noise
-        head = start.probe.head
-        if self.start == "fresh_head":
-            head = fresh_head(start, stream(seed, number, "head", fold=fold))
-        return Sample(*collapse(y, labels, weights), head)
+        weights = block_weights(
+            y.size, blocks=self.blocks, alpha=value, rng=stream(seed, number, "weights", fold=fold)
+        )
+        return Sample(*collapse(y, labels, weights), self._head(start, number, seed))
+
+    def _head(self, start: Start, number: int, seed: int) -> Floats:
+        """Return the start of the output layer of a sample."""
+        if self.start == "probed":
+            return start.probe.head
+        fold = None if start.fold < 0 else start.fold
+        return fresh_head(start, stream(seed, number, "head", fold=fold))
 
     def penalty(self, members: Members) -> Penalty | None:
         """Return no penalty."""
         return None
+
+
+def drawn_rows(
+    y: Floats, values: Floats, sd: float, *, alpha: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return weights (n,) of mean 2 and labels (n,) of rows and drawn pseudo-observations.
+
+    Pseudo-observations are those of the base measure: rows drawn with replacement, with the probe's
+    `values` (n,) plus noise of this sd. All observations of one input collapse to one.
+    """
+    n = y.size
+    m = BaseMeasure(alpha).n_pseudo
+    places = rng.integers(n, size=m)
+    pseudo = values[places] + sd * rng.standard_normal(m)
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    draws = dirichlet_weights(n, m, alpha=alpha, n_draws=1, generator=generator)
+    weights = 2.0 * n * draws[0].numpy()
+    omega = weights[:n] + np.bincount(places, weights[n:], n)
+    total = weights[:n] * y + np.bincount(places, weights[n:] * pseudo, n)
+    return omega, total / omega
 
 
 METHOD: Final = Method(

@@ -30,7 +30,12 @@ from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_p
 class NptlSoupConfig(NptlConfig):
     """NPTL's settings and the kind of soup.
 
-    "greedy" holds out a tenth of the rows (`sigma` "val").
+    Parameters
+    ----------
+    soup
+        "uniform" averages all networks, "greedy" some, and holds out a tenth of the rows (`sigma`
+        "val"). The paper has "greedy"; "uniform" because a greedy soup needs held-out rows, and
+        with few labels has one or two networks (methods, `nptl_soup`).
     """
 
     soup: Literal["uniform", "greedy"] = "uniform"

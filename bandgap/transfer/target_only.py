@@ -21,7 +21,14 @@ from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
 @dataclass(frozen=True)
 class TargetOnlyConfig:
-    """Training; the batch size is capped at the number of training rows."""
+    """Training; the batch size is capped at the number of training rows.
+
+    Parameters
+    ----------
+    training
+        Training of the network. Patience: The paper has 6; 30 because a few hundred rows make few
+        steps an epoch.
+    """
 
     training: TrainingConfig = ALL_LAYERS
 

@@ -29,12 +29,32 @@ from bandgap.transfer.shared.point_estimate import (
 
 @dataclass(frozen=True)
 class TwoStageConfig(Scales):
-    """Scales (`recalibration`), training of the output layer and then of all layers."""
+    """Scales (`recalibration`), training of the output layer and then of all layers.
+
+    Parameters
+    ----------
+    output_layer
+        Training of the first stage. Learning rate: The paper has 0.001; 0.01 because the output
+        layer alone is a convex problem, and with a tenth of it 300 epochs were too few.
+    all_layers
+        Training of the second stage. Patience: The paper has 6; 30 because a few hundred rows make
+        few steps an epoch.
+    hidden_rate_share
+        Learning rate of the hidden layers in the second stage, as a share of the output layer's.
+        The paper has 0.1; 1 because that is what it advises, while its second stage trains all
+        layers alike.
+    """
 
     output_layer: TrainingConfig = OUTPUT_LAYER
     all_layers: TrainingConfig = ALL_LAYERS
+    hidden_rate_share: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0 < self.hidden_rate_share <= 1:
+            raise ConfigError(
+                f"two_stage: hidden_rate_share = {self.hidden_rate_share}. Accepted: a number "
+                "above 0, at most 1."
+            )
         first = self.output_layer.validation_share
         second = self.all_layers.validation_share
         if first != second:
@@ -76,6 +96,7 @@ def fit(
         start.y,
         config=config.all_layers,
         generator=generator,
+        rate_shares=dict.fromkeys(range(1, source.network.n_layers), config.hidden_rate_share),
         split=split,
         phase="training all layers",
         progress=progress,

@@ -23,7 +23,15 @@ from bandgap.transfer.shared.sampled_network import TargetRows, sample_posterior
 
 @dataclass(frozen=True)
 class IndependentScalesConfig:
-    """Noise and sampler."""
+    """Noise and sampler.
+
+    Parameters
+    ----------
+    noise_share
+        Mean of the noise variance's prior, as a share of the variance of the training gaps. The
+        paper does not state it; 0.2 because the prior has to follow the unit of the gaps, and
+        counts as four rows only.
+    """
 
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)

@@ -73,6 +73,12 @@ class TrainedOnce(Scales):
     """Scales (`recalibration`) and training.
 
     The batch size is at most the number of training rows.
+
+    Parameters
+    ----------
+    training
+        Training of the network. Patience: The paper has 6; 30 because a few hundred rows make few
+        steps an epoch.
     """
 
     training: TrainingConfig = ALL_LAYERS

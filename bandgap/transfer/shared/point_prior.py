@@ -40,7 +40,9 @@ class PointPriorConfig(Scales):
     centre
         The source's point estimate or the mean of its variational posterior.
     noise_share
-        Mean of the noise variance's prior, as a share of the variance of the training gaps.
+        Mean of the noise variance's prior, as a share of the variance of the training gaps. The
+        paper does not state it; 0.2 because the prior has to follow the unit of the gaps, and
+        counts as four rows only.
     """
 
     lam: Rate = 1.0

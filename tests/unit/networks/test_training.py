@@ -90,6 +90,16 @@ def test_frozen_layers_are_bitwise_unchanged_and_the_others_learn(problem):
     assert trained.history[-1].train < trained.history[0].train
 
 
+def test_layer_with_a_share_of_the_rate_moves_by_this_share(problem):
+    """The first step of Adam is the learning rate for every weight, here without penalties."""
+    config = dataclasses.replace(CONFIG, max_epochs=1, batch_size=48, l1=0.0, l2=0.0)
+    start = problem[0]
+    trained = fit(problem, config=config, rate_shares={1: 0.01})
+    moves = {name: float((trained.params[name] - start[name]).abs().max()) for name in start}
+    assert moves["weight.1"] == pytest.approx(0.01 * CONFIG.learning_rate, rel=0.01)
+    assert moves["weight.2"] == pytest.approx(CONFIG.learning_rate, rel=0.01)
+
+
 def test_freezing_all_layers_is_refused(problem):
     with pytest.raises(
         ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"

@@ -208,3 +208,23 @@ def test_one_block_is_refused():
 )
 def test_default_of_a_grid_is_the_value_next_to_it(values, index):
     assert Setting("alpha", values, 1.0).default_index == index
+
+
+def test_drawn_pseudo_observations_have_the_priors_share_of_the_weight(source_of, target):
+    """alpha = n gives the base measure half of the weight; 400 samples, 4 standard errors."""
+    at = start(source_of(), target)
+    recipe = BootstrapRecipe(10, "drawn")
+    samples = [recipe.sample(at, m, value=40.0, seed=7) for m in range(400)]
+    omega = np.stack([sample.omega for sample in samples])
+    assert omega.sum(1) == pytest.approx(np.full(400, 80.0))
+    total = np.stack([sample.omega * sample.labels for sample in samples])
+    expected = at.y + at.probe.predict(at.hidden)
+    error = total.std(0, ddof=1) / 20
+    # A false alarm in one of 400 runs over 40 rows.
+    assert (np.abs(total.mean(0) - expected) < 4 * error).all()
+
+
+def test_drawn_pseudo_observations_of_alpha_0_are_none(source_of, target):
+    at = start(source_of(), target)
+    sample = BootstrapRecipe(10, "drawn").sample(at, 0, value=0.0, seed=7)
+    np.testing.assert_allclose(sample.labels, at.y, atol=1e-12)

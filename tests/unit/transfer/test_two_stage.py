@@ -83,3 +83,23 @@ def test_stages_with_different_validation_shares_are_refused():
         ),
     ):
         TwoStageConfig(output_layer=dataclasses.replace(OUTPUT, validation_share=0.3))
+
+
+def test_share_of_the_rate_changes_the_second_stage_alone(source_of, target):
+    def fitted(share):
+        config = TwoStageConfig(output_layer=OUTPUT, all_layers=ALL, hidden_rate_share=share)
+        updates = []
+        result = fit(source_of(), target, config, seed=0, device="cpu", progress=updates.append)
+        return result, [u.values for u in updates if u.phase == "training the output layer"]
+
+    plain, first_stage = fitted(1.0)
+    slower, same_first_stage = fitted(0.3)
+    assert first_stage == same_first_stage
+    assert torch.equal(plain.theta_hat_1, two_stage(source_of(), target).theta_hat_1)
+    assert not torch.equal(plain.theta_hat_1, slower.theta_hat_1)
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
+def test_share_of_the_rate_outside_of_0_to_1_is_refused(share):
+    with pytest.raises(ConfigError, match="hidden_rate_share"):
+        TwoStageConfig(hidden_rate_share=share)
