@@ -122,7 +122,8 @@ def weighted_half_widths(
     # the least score whose share of all weights, with that of the new structure, is the level
     target_sums = level * (sums[-1] + test_weights)
     positions = np.searchsorted(sums, target_sums * (1 - 1e-12))
-    return np.append(scores[order], np.inf)[positions]
+    half_widths: Floats = np.append(scores[order], np.inf)[positions]
+    return half_widths
 
 
 def log_density_ratio(fitted: Floats, batch: Floats, rows: Floats, *, seed: int) -> Floats:

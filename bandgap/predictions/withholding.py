@@ -102,7 +102,9 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
 def is_below(predictions: Predictions, p: float) -> NDArray[np.bool_]:
     """Return which predicted structures (n,) have a smaller p-value, or are not assessable."""
     assert predictions.domain_p is not None
-    return np.isfinite(predictions.mean_eV) & ~(predictions.domain_p[0] >= p)
+    has_smaller_p: NDArray[np.bool_] = ~(predictions.domain_p[0] >= p)  # NaN: not assessable
+    has_smaller_p &= np.isfinite(predictions.mean_eV)
+    return has_smaller_p
 
 
 def _with_reasons(
