@@ -95,6 +95,7 @@ def explain(
     if len(explanations.rows) == 1:
         (explained,) = explanations.rows
         typer.echo(width_sentence(explained, typical_sd_eV=explanations.typical_sd_eV))
-    if not explanations.way:
-        print_note("This method has no weights of labels: the nearest labelled structures.")
+    if explanations.way in ("", "few draws"):
+        reason = "The run has too few draws for" if explanations.way else "This method has no"
+        print_note(f"{reason} weights of labels: the nearest labelled structures are listed.")
     typer.echo(f"explanations written to {out}")

@@ -177,17 +177,32 @@ def _exact(result: WeightsAndChanges) -> LabelInfluence:
     return LabelInfluence(result.weights, result.changes, np.zeros_like(result.changes), "kernel")
 
 
+def has_few_draws(posterior: Posterior) -> bool:
+    """Return whether a posterior would have weights of labels if it had at least `MIN_DRAWS`."""
+    from bandgap.posterior.baseline import BaselinePosterior
+    from bandgap.posterior.mixture import PosteriorMixture
+
+    if isinstance(posterior, BaselinePosterior):
+        return has_few_draws(posterior.residual)
+    if isinstance(posterior, PosteriorMixture):
+        return any(map(has_few_draws, posterior.members))
+    return _is_sampled(posterior) and not _has_posterior_draws(posterior)
+
+
 def _has_posterior_draws(posterior: Posterior) -> bool:
+    return _is_sampled(posterior) and posterior.n_chains * posterior.n_draws >= MIN_DRAWS
+
+
+def _is_sampled(posterior: Posterior) -> bool:
     """Return whether draws of all structures come from draws of the weights given the labels."""
     from bandgap.posterior.last_layer import LastLayerPosterior
     from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
 
-    is_sampled = isinstance(posterior, LastLayerPosterior) or (
+    return isinstance(posterior, LastLayerPosterior) or (
         isinstance(posterior, NetworkPosterior)
         and not isinstance(posterior, ScaledNetworkPosterior)
         and posterior.layer_weights is not None
     )
-    return is_sampled and posterior.n_chains * posterior.n_draws >= MIN_DRAWS
 
 
 def influence_of_draws(

@@ -18,6 +18,7 @@ from bandgap.foundation.replacement import write_whole
 
 FORMAT = "bandgap-explanations-1"
 FAR = 0.95  # share of the training set beyond which distance is named as a reason
+ALIKE = 1.25  # ratio of two standard deviations up to which they are called equal
 COLUMNS = ("id", "part", "name", "gap_eV", "distance", "weight", "change_eV", "change_error_eV")
 
 
@@ -86,9 +87,9 @@ class Explanation:
 class Explanations:
     """Explanations of several predictions by one run.
 
-    `way` is "kernel", "draws" or "" where the method has no weights. `typical_sd_eV` is the median
-    of the model's standard deviation at the training structures. `share` is that of a pool whose
-    methods have weights.
+    `way` is "kernel" or "draws", "few draws" where there are too few for weights, or "" where the
+    method has none. `typical_sd_eV` is the median of the model's standard deviation at the training
+    structures. `share` is that of a pool whose methods have weights.
     """
 
     way: str
@@ -134,6 +135,8 @@ def width_sentence(explanation: Explanation, *, typical_sd_eV: float) -> str:
     numbers = f"noise {noise:.2f} eV, model {model:.2f} eV"
     near = f"typically {typical_sd_eV:.2f} eV for those that it learned from"
     percent = f"{100 * explanation.percentile:.0f} %"
+    if noise / ALIKE < model < ALIKE * noise:
+        return f"Scatter of the labels and model about equally: {numbers}."
     if model <= noise:
         reason = f"Mostly the scatter of the labels: {numbers}."
         if explanation.percentile > FAR:

@@ -29,7 +29,7 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.posterior.label_influence import LabelInfluence, label_influence
+from bandgap.posterior.label_influence import LabelInfluence, has_few_draws, label_influence
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
 from bandgap.runs.prediction import check_baseline, draw_records
 from bandgap.runs.stored import Run, load_run
@@ -174,7 +174,9 @@ def explain_records(
     inputs = with_baseline_column(described.features, baseline_eV)[usable]
     labels = training.inputs
     influence = None
+    way = ""
     if drawn.draws.p_metal is None and _has_weights(run):
+        way = "few draws" if has_few_draws(run.posterior) else ""
         influence = label_influence(
             run.posterior,
             inputs,
@@ -205,7 +207,7 @@ def explain_records(
         )
     progress(Update("explaining", usable.size, usable.size))
     return Explanations(
-        way="" if influence is None else influence.way,
+        way=way if influence is None else influence.way,
         share=0.0 if influence is None else influence.share,
         typical_sd_eV=typical,
         rows=tuple(explained),

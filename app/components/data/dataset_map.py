@@ -12,7 +12,7 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.structure_filter import StructureFilter
-from bandgap.jobs.structure_maps import DATASET_DESCRIPTOR, map_rows
+from bandgap.jobs.structure_maps import DATASET_DESCRIPTOR, map_path, map_rows
 from bandgap.structures.shapes import load_densities
 
 MANIFEST = {"descriptor": DATASET_DESCRIPTOR}
@@ -24,7 +24,22 @@ COLUMNS = tables.columns(["id", "formula"]) | {
 
 
 def dataset_map(dataset: Dataset, elements: tuple[str, ...]) -> None:
-    """Draw the map of the structures that contain `elements`, and what is selected on it."""
+    """Draw the map of the structures that contain `elements`, and what is selected on it.
+
+    Once the map is stored, a click on it draws nothing else of the page again.
+    """
+    if map_path(stores.home(), dataset.id, DATASET_DESCRIPTOR).is_file():
+        _alone(dataset, elements)
+    else:  # the panel of the job is a fragment itself
+        _map_and_selection(dataset, elements)
+
+
+@st.fragment
+def _alone(dataset: Dataset, elements: tuple[str, ...]) -> None:
+    _map_and_selection(dataset, elements)
+
+
+def _map_and_selection(dataset: Dataset, elements: tuple[str, ...]) -> None:
     points = dataset_points(dataset.id, elements)
     if not points.sets:
         st.info("No structure fits. Choose other elements in the periodic table.")

@@ -25,6 +25,8 @@ _CAPTIONS = {
     "prediction minus the one without this label, at the same scales of the kernel.",
     "draws": "Weight: how much the prediction rises per eV of this label. The change is an "
     "estimate of the prediction minus the one without this label; see the notes.",
+    "few draws": "The run has too few draws for weights of labels: these are the labelled "
+    "structures that are most alike.",
     "": "This method has no weights of labels: these are the labelled structures that are most "
     "alike.",
 }

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from bandgap.inference.gaussian_process.label_weights import weights_and_changes
-from bandgap.posterior import PooledPosterior, PosteriorMixture
-from bandgap.posterior.label_influence import influence_of_draws, label_influence
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import LastLayerPosterior, PooledPosterior, PosteriorMixture
+from bandgap.posterior.label_influence import (
+    has_few_draws,
+    influence_of_draws,
+    label_influence,
+)
 from bandgap.transfer import TargetData, get_method
 
 P = 4
@@ -163,3 +169,19 @@ def test_mixture_averages_its_members_and_a_pool_tells_what_it_includes(data) ->
         excluded=("kernel_ridge",),
     )
     assert without.share == pytest.approx(0.5)
+
+
+def test_few_draws_of_an_output_layer_give_no_weights(data) -> None:
+    rng = np.random.default_rng(3)
+    hidden = {"weight.1": torch.eye(P), "bias.1": torch.zeros(P)}
+    plain = Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0)
+
+    def posterior(draws: int) -> LastLayerPosterior:
+        output = rng.normal(size=(2, draws, P + 1))
+        return LastLayerPosterior(plain, hidden, output, np.full((2, draws), 0.1), seed=0)
+
+    assert influence_on_new(posterior(49), data) is None
+    assert has_few_draws(posterior(49))
+    assert influence_on_new(posterior(50), data) is not None
+    assert not has_few_draws(posterior(50))
+    assert not has_few_draws(fitted("gaussian_process", data))
