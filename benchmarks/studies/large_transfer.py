@@ -92,9 +92,9 @@ SIZES = {
         target_rows=TARGET_ROWS,
         test_rows=2000,
         training=networks.Training(max_epochs=60, batch_sizes=(64,)),
-        epochs=20,
-        chains=networks.Chains(warmup=80, draws=100, leapfrog=8),
-        bnn_chains=networks.Chains(warmup=100, draws=100, leapfrog=12, first_step=0.005),
+        epochs=12,
+        chains=networks.Chains(warmup=60, draws=80, leapfrog=8),
+        bnn_chains=networks.Chains(warmup=80, draws=80, leapfrog=10, first_step=0.005),
     ),
     "paper": Size(
         inputs=1000,
