@@ -165,10 +165,12 @@ def fit_variational(
     generator: torch.Generator,
     epochs: int = 60,
     batch_size: int = 50,
+    prior: tuple[Layers, Layers] | None = None,
 ) -> MeanFields:
     """Maximise the evidence bound with independent normal weights (Blundell et al. 2015).
 
-    The prior is N(0, 2 / inputs) for weights and N(0, 1) for biases. The weight of the divergence
+    `prior` has the means and standard deviations of the weights' prior; by default it is N(0, 2 /
+    inputs) for weights and N(0, 1) for biases. The weight of the divergence
     grows to 1 in the first 30 % of the steps; the learning rate falls from 1e-3 to 1e-4 for the
     last 30 %.
     """
@@ -178,6 +180,9 @@ def fit_variational(
     prior_sd = [torch.full_like(layer, math.sqrt(2.0 / (layer.shape[2] - 1))) for layer in start]
     for layer in prior_sd:
         layer[..., -1] = 1.0
+    prior_mean = [torch.zeros_like(layer) for layer in start]
+    if prior is not None:
+        prior_mean, prior_sd = prior
     optimiser = torch.optim.Adam([*mean, *rho, log_noise], lr=1e-3)
     n = y.shape[1]
     n_steps = epochs * math.ceil(n / batch_size)
@@ -195,8 +200,8 @@ def fit_variational(
             error = output(weights, x[rows, batch]) - y[rows, batch]
             fit = -log_noise - 0.5 * error.square().mean(1) * torch.exp(-2.0 * log_noise)
             divergence = torch.zeros(())
-            for m, r, s in zip(mean, rho, prior_sd, strict=True):
-                ratio = (r.exp().square() + m.square()) / (2.0 * s.square())
+            for m, r, m0, s in zip(mean, rho, prior_mean, prior_sd, strict=True):
+                ratio = (r.exp().square() + (m - m0).square()) / (2.0 * s.square())
                 divergence = divergence + (s.log() - r + ratio - 0.5).sum()
             ramp = min(1.0, step / (0.3 * n_steps))
             optimiser.zero_grad()
@@ -219,6 +224,16 @@ def gradient_norms(layers: Layers, x: Tensor) -> Tensor:
     return torch.stack(
         [(g.square()).sum(2) * (h.square().sum(2) + 1.0) for h, g in _signals(layers, x)], 2
     )
+
+
+def fisher_information(layers: Layers, x: Tensor, noise_variance: Tensor) -> Layers:
+    """Return the diagonal Fisher information of the weights for rows x and noise (set,)."""
+    parts = []
+    for h, g in _signals(layers, x):
+        squares = torch.cat([h.square(), torch.ones_like(h[..., :1])], 2)
+        total = g.square().mT @ squares
+        parts.append((total / noise_variance.double()[:, None, None]).float())
+    return parts
 
 
 def output_variances(layers: Layers, sds: Layers, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ test rows. All values of k are one batch.
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -245,7 +245,13 @@ def _rhats(draws: Tensor) -> Floats:
 
 
 def point_problem(
-    source: Source, x: Tensor, y: Tensor, *, lam: float | None, generator: torch.Generator
+    source: Source,
+    x: Tensor,
+    y: Tensor,
+    *,
+    lam: float | None,
+    generator: torch.Generator,
+    n_designs: int = len(ADDED),
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of BTL-PCP-PE and start states; lam None is the rule of the text."""
     alpha = networks.gradient_norms(source.point, x)
@@ -258,6 +264,7 @@ def point_problem(
             alpha,
             torch.ones(len(x)),
             generator=generator,
+            n_designs=n_designs,
         )
         if lam is None
         else torch.full((len(x),), lam, dtype=torch.float64)
@@ -268,7 +275,12 @@ def point_problem(
 
 
 def variational_problem(
-    source: Source, x: Tensor, y: Tensor, *, generator: torch.Generator
+    source: Source,
+    x: Tensor,
+    y: Tensor,
+    *,
+    generator: torch.Generator,
+    n_designs: int = len(ADDED),
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of BTL-PCP-VI and start states, with lam by the rule of the text."""
     fit = source.variational
@@ -276,7 +288,15 @@ def variational_problem(
     slopes = torch.eye(n_layers, dtype=torch.float64).expand(len(x), -1, -1)
     weights = torch.tensor([float(layer[0].numel()) for layer in fit.mean], dtype=torch.float64)
     gains = networks.output_variances(fit.mean, fit.sd, x)
-    rates = _rates(slopes, weights, gains.sum(2), gains, fit.noise_variance, generator=generator)
+    rates = _rates(
+        slopes,
+        weights,
+        gains.sum(2),
+        gains,
+        fit.noise_variance,
+        generator=generator,
+        n_designs=n_designs,
+    )
     return _pcp_problem(
         fit.mean, fit.sd, x, y, slopes, weights, rates, smallest=1.0, generator=generator
     )
@@ -290,12 +310,13 @@ def _rates(
     noise: Tensor,
     *,
     generator: torch.Generator,
+    n_designs: int,
 ) -> Tensor:
-    """Return lam (set,) of the correlation rule, found on the first data set of every k.
+    """Return lam (set,) of the correlation rule, found on the first data set of every design.
 
     It is 1 where no rate gives the correlation.
     """
-    of_each_k = len(slopes) // len(ADDED)
+    of_each_k = len(slopes) // n_designs
     result = torch.ones(len(slopes), dtype=torch.float64)
     for i in range(0, len(slopes), of_each_k):
         try:
@@ -360,14 +381,14 @@ def _pcp_problem(
 
 
 def bnn_problem(
-    x: Tensor, y: Tensor, *, generator: torch.Generator
+    x: Tensor, y: Tensor, *, generator: torch.Generator, widths: Sequence[int] = WIDTHS
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of a network without a source, and start states of moderate scales."""
     many_x = x.repeat_interleave(N_CHAINS, 0)
     many_y = y.repeat_interleave(N_CHAINS, 0)
     centre = [
         torch.zeros(len(many_x), outputs, inputs + 1)
-        for inputs, outputs in itertools.pairwise(WIDTHS)
+        for inputs, outputs in itertools.pairwise(widths)
     ]
     problem = networks.Problem(
         centre,
@@ -378,7 +399,7 @@ def bnn_problem(
         lambda state: torch.exp(0.5 * state[:, 1:]),
     )
     log_sigma = torch.log(many_y.double().std(1)) - 0.7
-    log_tau = -torch.log(torch.tensor(WIDTHS[:-1], dtype=torch.float64))
+    log_tau = -torch.log(torch.tensor(widths[:-1], dtype=torch.float64))
     spread = 0.3 * torch.randn(len(many_x), len(log_tau), generator=generator, dtype=torch.float64)
     return problem, torch.cat([log_sigma[:, None], log_tau + spread], 1)
 

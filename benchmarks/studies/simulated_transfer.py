@@ -17,7 +17,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A design: inputs, active inputs of the source, added ones of the target, noise, signal."""
+    """A design: inputs, active inputs of the source, added ones of the target, noise, signal.
+
+    The argument of the cosine is `slope` times the mean of the active inputs.
+    """
 
     inputs: int = 30
     rho: float = 0.5
@@ -25,6 +28,7 @@ class Design:
     source_active: int = 15
     added: int = 0
     signal_variance: float = 4.0
+    slope: float = 2.0
 
     @property
     def amplitude(self) -> float:
@@ -32,7 +36,7 @@ class Design:
         active = self.source_active + self.added
         rho = self.rho
         of_sum = active * (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**active) / (1 - rho) ** 2
-        variance = (2.0 / active) ** 2 * of_sum
+        variance = (self.slope / active) ** 2 * of_sum
         return math.sqrt(self.signal_variance) / math.sqrt(0.5 * (1 - math.exp(-variance)) ** 2)
 
 
@@ -49,4 +53,4 @@ def inputs_of(design: Design, shape: tuple[int, ...], *, generator: torch.Genera
 def mean_function(design: Design, x: Tensor, *, target: bool) -> Tensor:
     """Return C mu(x) of the source or the target, (...)."""
     active = design.source_active + (design.added if target else 0)
-    return design.amplitude * torch.cos(2.0 * x[..., :active].sum(-1) / active)
+    return design.amplitude * torch.cos(design.slope * x[..., :active].sum(-1) / active)

@@ -1,6 +1,8 @@
 """Studies: estimators against independent computations, verdicts, storage and report."""
 
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +21,13 @@ from bandgap.networks.perceptron import (
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies import figure_2_2, normal_means, report, results
+from benchmarks.studies.published_tables import FOLDER as PUBLISHED
 from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
 from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
 from benchmarks.studies.study import Claim, Result, Row, Study, quantile_of
+
+REPORT = Path(__file__).parents[2] / "docs" / "development" / "studies"
 
 
 def row(**changes):
@@ -81,6 +86,27 @@ class TestPublishedTables:
         recomputed = {table for study in STUDIES for table in study.tables}
         assert set(table_names()) == recomputed | set(NOT_RUN)
         assert not recomputed & set(NOT_RUN)
+
+    def test_every_table_has_a_row_in_the_stored_report(self):
+        overview = (REPORT / "index.md").read_text(encoding="utf-8")
+        tables = overview.partition("## Printed tables")[2]
+        rows = [line for line in tables.splitlines() if line.startswith("| `")]
+        states = {name: state for _, name, state, _ in (row.split("|") for row in rows)}
+        for name in table_names():
+            state = states[f" `{name}` "].strip()
+            assert state.startswith("[") or len(state) > len("not run: ")
+            assert state.startswith("not run: ") == (name in NOT_RUN)
+
+    def test_published_tables_are_those_of_the_specification(self):
+        folder = os.environ.get("BANDGAP_TEST_DATA")
+        tables = Path(folder or "").parent / "methods" / "tables"
+        if not folder or not tables.is_dir():
+            pytest.skip("BANDGAP_TEST_DATA has no specification of the methods next to it")
+        names = sorted(path.name for path in tables.glob("*.csv"))
+        assert names == [f"{name}.csv" for name in table_names()]
+        for name in names:
+            ours = (PUBLISHED / name).read_text(encoding="utf-8")
+            assert ours == (tables / name).read_text(encoding="utf-8"), name
 
     def test_printed_number_has_the_unit_of_its_last_digit(self):
         cells = row_of("table_3_1", p=100, n2=1)
