@@ -186,6 +186,7 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(
         at.dataframe[1].value["sd_eV"], reverse=True
     )
+    assert "Where the model is least sure of the gap itself" in texts(at)
     at.number_input(key="next-count").set_value(3).run()
     assert len(at.dataframe[1].value) == 3
 

@@ -159,6 +159,12 @@ def test_cancel_ends_training(problem):
     assert updates[0].values["validation_mse"] > 0
 
 
+def test_three_rows_are_enough_to_hold_one_out():
+    split = split_rows(3, share=0.1, generator=torch.Generator().manual_seed(0))
+    assert sorted([*split.training.tolist(), *split.held_out.tolist()]) == [0, 1, 2]
+    assert len(split.held_out) == 1
+
+
 @pytest.mark.parametrize("n", [0, 2])
 def test_too_few_rows_are_refused(problem, n):
     start, x, y = problem

@@ -249,18 +249,30 @@ def test_gradient_of_the_wrong_sign_gives_a_warning():
     assert right.damped_share == 0 and right.warnings == ()
 
 
+def slopes_of_a_normal(x):
+    return Slopes(-x, -x)
+
+
+def normals_of(generator):
+    return lambda: torch.randn(4, D, generator=generator, dtype=torch.float64)
+
+
+def test_average_gets_one_matrix_at_every_third_step():
+    config = HamcmcSaConfig(0.05, every=3)
+    state = init(config, torch.ones(4, D, dtype=torch.float64))
+    normals = normals_of(torch.Generator().manual_seed(0))
+    counts = []
+    for _ in range(7):
+        state, _ = step(config, state, slopes_of_a_normal, normals, h=0.05, adapt=True)
+        counts.append(int(state.average.count))
+    assert counts == [0, 0, 1, 1, 1, 2, 2]
+
+
 def test_frozen_metric_never_changes_again():
     config = HamcmcSaConfig(0.05, every=2)
     state = init(config, torch.ones(4, D, dtype=torch.float64))
-    generator = torch.Generator().manual_seed(0)
-
-    def normals():
-        return torch.randn(4, D, generator=generator, dtype=torch.float64)
-
-    def gradient(x):
-        return Slopes(-x, -x)
-
+    normals = normals_of(torch.Generator().manual_seed(0))
     for _ in range(6):
-        state, _ = step(config, state, gradient, normals, h=0.05, adapt=True)
-    frozen, _ = step(config, state, gradient, normals, h=0.05, adapt=False)
+        state, _ = step(config, state, slopes_of_a_normal, normals, h=0.05, adapt=True)
+    frozen, _ = step(config, state, slopes_of_a_normal, normals, h=0.05, adapt=False)
     assert frozen.metric is state.metric and int(state.average.count) == 3
