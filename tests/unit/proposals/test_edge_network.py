@@ -92,7 +92,7 @@ def test_first_sender_is_certainly_new() -> None:
 
 @pytest.mark.parametrize("config", VARIANTS, ids=IDS)
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)], ids=["64", "32"]
+    ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=["64", "32"]
 )
 def test_likelihood_in_a_batch_is_that_of_each_graph_alone(
     config: EdgeNetworkConfig, dtype: torch.dtype, tolerance: float
@@ -106,7 +106,7 @@ def test_likelihood_in_a_batch_is_that_of_each_graph_alone(
     exact = log_likelihood(network_of(config), batch_of(graphs, dtype=torch.float64))
     assert together.tolist() == pytest.approx(alone.tolist(), abs=tolerance)
     assert together.tolist() == pytest.approx(reverse.tolist()[::-1], abs=tolerance)
-    assert together.double().tolist() == pytest.approx(exact.tolist(), abs=max(tolerance, 1e-4))
+    assert together.double().tolist() == pytest.approx(exact.tolist(), abs=1e-5)
 
 
 def test_messages_are_sums_of_the_function_over_edges_with_multiplicity() -> None:
@@ -277,3 +277,19 @@ def test_cycles_close_where_the_remaining_edges_are_known() -> None:
     train_edge_network(network, training, settings, validation=validation, seed=0)
     graphs = generate(network, training[:200], torch.Generator().manual_seed(0))
     assert share_of_cycles(graphs) >= 0.9
+
+
+@pytest.mark.slow
+def test_cycles_stay_mostly_open_where_the_remaining_edges_are_unknown() -> None:
+    """The thesis has 0.0835 for degrees, DeepGMG 0.129; a set of open paths has 0.088."""
+    rng = np.random.default_rng(0)
+    training, validation, test = cycles(900, rng), cycles(100, rng), cycles(100, rng)
+    network = new_network(EdgeNetworkConfig(width=16), seed=0)
+    settings = EdgeTraining(n_steps=600)
+    train_edge_network(network, training, settings, validation=validation, seed=0)
+    graphs = generate(network, training[:200], torch.Generator().manual_seed(0))
+    share = share_of_cycles(graphs)
+    distances = graph_distances(graphs, test)
+    assert share < 0.5
+    assert distances.degree < 0.129
+    assert distances.spectrum < 0.297

@@ -61,6 +61,19 @@ def test_degree_distance_of_three_graphs_is_that_by_hand() -> None:
     assert distances.density_ks == pytest.approx(0.5)
 
 
+def test_clustering_and_spectral_distances_of_three_graphs_are_those_by_hand() -> None:
+    """The same three graphs; MMD is sqrt((1 - k) / 2) of the one kernel k between different ones.
+
+    Clustering is 1 at every node of the triangle and 0 at those of the path: d = 1. The spectra are
+    (0, 1.5, 1.5) and (0, 1, 2), which share one eigenvalue of three: d = 2/3.
+    """
+    distances = graph_distances([TRIANGLE], [TRIANGLE, PATH])
+    k_clustering = math.exp(-(1.0**2) / (2 * 0.1**2))
+    assert distances.clustering == pytest.approx(math.sqrt((1 - k_clustering) / 2), rel=1e-12)
+    k_spectrum = math.exp(-((2 / 3) ** 2) / 2)
+    assert distances.spectrum == pytest.approx(math.sqrt((1 - k_spectrum) / 2), rel=1e-12)
+
+
 def test_distances_of_equal_sets_are_zero_and_order_has_no_effect() -> None:
     rng = np.random.default_rng(0)
     graphs = [*cycles(10, rng), *ladders(10, rng)]

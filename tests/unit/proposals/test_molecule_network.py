@@ -1,12 +1,16 @@
 """The network for molecules: masks, likelihoods in batches and of its own samples, validity."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("rdkit")
 
+from bandgap.datasets.demo import load_demo
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.proposals.candidates import known_molecules
 from bandgap.proposals.chemistry import smiles_of_graph
 from bandgap.proposals.molecule_network import (
     MoleculeNetwork,
@@ -49,6 +53,61 @@ def test_no_bond_of_a_molecule_is_masked(molecules: list[MoleculeGraph]) -> None
         walks = walks_of(molecules, vocabulary, seed=seed)
         with torch.no_grad():
             assert log_likelihood(network, batch_of_walks(walks)).min() > -1e4
+
+
+def test_probabilities_of_every_decision_sum_to_one_and_masked_ones_are_zero(
+    molecules: list[MoleculeGraph],
+) -> None:
+    """Slots after that of a new atom cannot be drawn; nor can more than the free valence."""
+    network, vocabulary = network_for(molecules)
+    walks = walks_of(molecules, vocabulary)
+    batch = batch_of_walks(walks)
+    decisions: Counter[str] = Counter()
+
+    def choose(decision: str, step: int, log_probabilities: torch.Tensor) -> torch.Tensor:
+        decisions[decision] += 1
+        p = log_probabilities.exp()
+        assert torch.allclose(p.sum(dim=1), torch.ones(len(walks)).double(), atol=1e-6)
+        column = min(step, batch.edges.shape[1] - 1)
+        true_edges = batch.edges[:, column]
+        for row, walk in enumerate(walks):
+            if step >= len(walk.edges):
+                continue
+            n_atoms = 1 + int(walk.edges[:step].max(initial=0))
+            if decision == "sender":
+                assert float(p[row, n_atoms:].sum()) == 0.0
+                assert float(p[row, : walk.edges[step - 1, 0] if step else 0].sum()) == 0.0
+            if decision == "recipient":
+                assert float(p[row, n_atoms + 1 :].sum()) == 0.0
+                assert float(p[row, : walk.edges[step, 0] + 1].sum()) == 0.0
+        truths = {
+            "stop": (step >= batch.n_edges).long(),
+            "first": batch.labels[:, 0],
+            "sender": true_edges[:, 0],
+            "recipient": true_edges[:, 1],
+            "label": batch.labels.gather(1, true_edges[:, 1][:, None]).squeeze(1),
+            "order": batch.orders[:, column] - 1,
+        }
+        return truths[decision]
+
+    with torch.no_grad():
+        total, _ = walk_molecules(network, len(walks), batch.orders.shape[1], choose)
+        expected = log_likelihood(network, batch)
+    assert total.tolist() == pytest.approx(expected.tolist(), abs=1e-10)
+    assert set(decisions) == {"stop", "first", "sender", "recipient", "label", "order"}
+
+
+@pytest.mark.slow
+def test_no_bond_of_the_demo_molecules_is_masked() -> None:
+    """All demo molecules that are used, in one breadth-first order each."""
+    graphs = list(known_molecules(load_demo("molecules").records).graphs)
+    assert len(graphs) > 5_000
+    network, vocabulary = network_for(graphs, max_atoms=30)
+    walks = walks_of(graphs, vocabulary)
+    with torch.no_grad():
+        for first in range(0, len(walks), 256):
+            batch = batch_of_walks(walks[first : first + 256])
+            assert log_likelihood(network, batch).min() > -1e4
 
 
 def test_bond_that_the_masks_forbid_is_an_error(molecules: list[MoleculeGraph]) -> None:
