@@ -2,9 +2,10 @@
 
 The demo molecules have GFN2-xTB gaps. A run learns from the molecules of the demo crystals, which
 the source has not seen, with gaps and geometries of the same kind. Molecules are proposed for a
-window by the edge-by-edge network and by random mutation of demo molecules, and the gap of each new
-molecule of both lists is computed by GFN2-xTB at its force-field geometry. Both are compared with
-random molecules of the training set.
+window by the edge-by-edge network, by random mutation of demo molecules and, where the package
+selfies is installed, by random changes of their SELFIES. The gap of each new molecule of the lists
+is computed by GFN2-xTB at its force-field geometry. All are compared with random molecules of the
+training set, and each list with one that is ranked without the p-values of the domain.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,11 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.tight_binding import NoLevelsError, levels_eV
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.flows.unusualness import MIN_ROWS
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
     KnownMolecules,
+    MoleculeSampler,
     embedded_records,
     known_molecules,
     random_rows,
@@ -34,20 +37,21 @@ from bandgap.proposals.molecule_training import (
     MoleculeGenerator,
     MoleculeTraining,
     load_generator,
+    save_generator,
     train_generator,
 )
 from bandgap.runs.molecule_proposals import (
     ProposalSettings,
     ProposedMolecules,
     propose_molecules,
+    ranked_rows,
 )
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.transfer import transfer_run
 from bandgap.structures import StructureRecord
+from benchmarks import selfies_mutations
 
 Floats = NDArray[np.float64]
-GenerateBy = Literal["network", "mutation"]
-
 METHOD: Final = "last_layer_ridge"
 XTB: Final = "GFN2-xTB"
 
@@ -57,7 +61,7 @@ class ProposeBenchmark:
     """Settings of the benchmark.
 
     The generators learn from `n_molecules` demo molecules, the run from `n_labelled` molecules of
-    demo crystals.
+    demo crystals. The run has a density of these, and so p-values of the domain, from 200.
     """
 
     window: Window = Window(3.0, 3.5)
@@ -76,9 +80,10 @@ def run_propose(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return the figures of both generators and of draws from the training set.
+    """Return the figures of all generators and of draws from the training set.
 
-    A stored generator is used where a folder is given; its training time is then not measured.
+    The network is read from `generator_folder` if it is stored there, else written to it after the
+    training; the time of a training is measured where there is one.
     """
     demo = load_demo("molecules")
     rows = random_rows(len(demo.records), config.n_molecules, seed=config.seed)
@@ -87,22 +92,25 @@ def run_propose(
     drawn_rows = random_rows(len(known_set.records), config.count, seed=config.seed + 1)
     drawn_gaps = np.array([gap_of[known_set.records[row].id] for row in drawn_rows])
     all_gaps = np.array([gap_of[record.id] for record in known_set.records])
-    started = time.perf_counter()
-    generator = (
-        _trained(known_set, config, progress)
-        if generator_folder is None
-        else load_generator(generator_folder)
-    )
-    training_s = time.perf_counter() - started
+    network, training_s = _network(known_set, config, generator_folder, progress)
+    samplers: dict[str, MoleculeSampler | None] = {"network": network, "mutation": None}
+    if selfies_mutations.is_installed():
+        samplers["SELFIES"] = selfies_mutations.SelfiesMutations(known_set)
     figures: dict[str, Any] = {
         "config": dataclasses.asdict(config),
         "share_of_all_training_molecules": share_in_window(all_gaps, config.window),
         "training set": {"share": share_in_window(drawn_gaps, config.window), "n": len(drawn_gaps)},
-        "training_s": None if generator_folder is not None else training_s,
+        "training_s": training_s,
+        "training": network.manifest["training"] | network.manifest["figures"],
     }
     with tempfile.TemporaryDirectory() as folder:
         labelled = _molecules_of_crystals(config, progress)
-        request = TransferRequest(method=METHOD, n_test=0, seed=config.seed)
+        request = TransferRequest(
+            method=METHOD,
+            n_test=0,
+            seed=config.seed,
+            density="flow" if len(labelled.records) >= MIN_ROWS else "none",
+        )
         run_folder = transfer_run(
             demo_source_folder(),
             labelled,
@@ -111,7 +119,7 @@ def run_propose(
             cache=cache,
             progress=progress,
         )
-        for name, network in (("network", generator), ("mutation", None)):
+        for name, sampler in samplers.items():
             started = time.perf_counter()
             proposed = propose_molecules(
                 run_folder,
@@ -122,7 +130,7 @@ def run_propose(
                     n_generated=config.n_generated,
                     seed=config.seed,
                 ),
-                generator=network,
+                generator=sampler,
                 cache=cache,
                 progress=progress,
             )
@@ -141,13 +149,24 @@ def _molecules_of_crystals(config: ProposeBenchmark, progress: Progress) -> Labe
     return LabelledSet(records, gaps, XTB)
 
 
-def _trained(
-    known_set: KnownMolecules, config: ProposeBenchmark, progress: Progress
-) -> MoleculeGenerator:
-    settings = MoleculeTraining(n_steps=config.n_steps)
-    return train_generator(
-        known_set.graphs, known_set.smiles, settings, seed=config.seed, progress=progress
+def _network(
+    known_set: KnownMolecules, config: ProposeBenchmark, folder: Path | None, progress: Progress
+) -> tuple[MoleculeGenerator, float | None]:
+    """Return the network and the seconds of its training, None where it was stored."""
+    if folder is not None and (folder / "manifest.json").exists():
+        return load_generator(folder), None
+    started = time.perf_counter()
+    network = train_generator(
+        known_set.graphs,
+        known_set.smiles,
+        MoleculeTraining(n_steps=config.n_steps),
+        seed=config.seed,
+        progress=progress,
     )
+    seconds = time.perf_counter() - started
+    if folder is not None:
+        save_generator(network, folder)
+    return network, seconds
 
 
 def _figures(
@@ -158,37 +177,42 @@ def _figures(
     progress: Progress,
 ) -> dict[str, Any]:
     """Return shares and times of one list; gaps of its new molecules are computed."""
-    new = [
-        record
-        for record, is_known in zip(proposed.records, proposed.is_known, strict=True)
-        if not is_known
+    predictions = proposed.predictions
+    p_window = predictions.window_probability(window)
+    new_rows = [row for row in proposed.rows if not proposed.is_candidate_known[row]]
+    rows_alone = [
+        row
+        for row in ranked_rows(
+            dataclasses.replace(predictions, domain_p=None),
+            p_window,
+            proposed.is_candidate_known,
+            count=len(new_rows),
+        )
+        if not proposed.is_candidate_known[row]
     ]
-    gaps = xtb_gaps_eV(new, progress=progress)
+    both = sorted({*new_rows, *rows_alone})
+    computed = xtb_gaps_eV([proposed.candidates[row] for row in both], progress=progress)
+    gap_of = dict(zip(both, computed.tolist(), strict=True))
+    gaps = np.array([gap_of[row] for row in new_rows])
+    gaps_alone = np.array([gap_of[row] for row in rows_alone])
     is_computed = np.isfinite(gaps)
-    predicted = np.array(
-        [
-            mean
-            for mean, is_known in zip(
-                proposed.predictions.mean_eV[list(proposed.rows)], proposed.is_known, strict=True
-            )
-            if not is_known
-        ]
-    )
+    errors = (predictions.mean_eV[new_rows] - gaps)[is_computed]
     counts = proposed.counts
     n_inside = sum(status == "ok" for status in proposed.predictions.status)
     return {
         "share": share_in_window(gaps, window),
-        "n": len(new),
+        "share_without_p": share_in_window(gaps_alone, window),
+        "n": len(new_rows),
         "n_without_gap": int((~is_computed).sum()),
-        "expected_share": float(
-            np.mean([p for p, k in zip(proposed.p_window, proposed.is_known, strict=True) if not k])
-        ),
-        "rmse_eV": float(np.sqrt(np.mean((predicted - gaps)[is_computed] ** 2))),
+        "expected_share": float(p_window[new_rows].mean()),
+        "rmse_eV": float(np.sqrt(np.mean(errors**2))),
         "counts": dataclasses.asdict(counts),
         "inside_domain": n_inside / counts.sampled,
         "mean_predicted_eV": float(np.nanmean(proposed.predictions.mean_eV)),
         "mean_training_eV": float(training_gaps.mean()),
         "geometry_rms_eV": proposed.geometry_rms_eV,
+        "property_distances": proposed.property_shift,
+        "property_distances_of_halves": proposed.property_floor,
         "seconds": seconds,
     }
 
@@ -211,11 +235,16 @@ def share_in_window(gaps: Floats, window: Window) -> float:
     return float(np.mean((gaps >= window.lower_eV) & (gaps <= window.upper_eV)))
 
 
+def names_of_lists(figures: Mapping[str, Any]) -> list[str]:
+    """Return the names of the generators that made lists."""
+    return [name for name in ("network", "mutation", "SELFIES") if name in figures]
+
+
 def verdict(figures: Mapping[str, Any]) -> str:
-    """Return the shares of both generators in words, relative to draws from the training set."""
+    """Return the shares of the generators in words, relative to draws from the training set."""
     drawn = figures["training set"]["share"]
     parts = []
-    for name in ("network", "mutation"):
+    for name in names_of_lists(figures):
         share = figures[name]["share"]
         ratio = f"{share / drawn:.1f} times" if drawn else "more than"
         parts.append(f"{name}: {share:.1%}, {ratio} that of training molecules ({drawn:.1%})")
