@@ -90,7 +90,8 @@ def proposal_form(run: RunRow) -> None:
             default="Random changes",
             required=True,
             help="One to three random changes of a known molecule, or the edge-by-edge graph "
-            "network, which is trained first (some minutes)."
+            "network, which is trained first (some minutes) and had fewer molecules in the window "
+            "where both were measured."
             + help_link("explanation/proposals", "Proposals for a gap window"),
         )
     reason = _reason_not_to_start(window)
