@@ -54,6 +54,7 @@ def description(
         "geometry_rms_eV": proposed.geometry_rms_eV,
         "property_distances": proposed.property_shift,
         "property_distances_of_halves": proposed.property_floor,
+        "warning": proposed.counts.warning,
         "notes": notes(proposed),
     }
 

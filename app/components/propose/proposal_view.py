@@ -13,8 +13,8 @@ from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
 from bandgap.predictions.window import Window
 
 _COLUMNS = (
-    *("rank", "smiles", "known", "p_window", "domain_p"),
-    *("mean_eV", "lower_eV", "upper_eV", "domain", "sa_score", "alerts"),
+    *("rank", "p_window", "mean_eV", "smiles", "known", "lower_eV", "upper_eV"),
+    *("domain_p", "domain", "sa_score", "alerts"),
 )
 
 
@@ -29,8 +29,16 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
         f"{expected:.1f} of them are expected to have a gap of {window.label}.",
         width=720,
     )
-    for note in proposals.description.get("notes", ()):
-        st.caption(words.escaped(str(note)), width=720)
+    warning = str(proposals.description.get("warning", ""))
+    if warning:
+        st.warning(words.escaped(warning), width=720)
+    # The last two are what the list cannot know: the error of the geometries, and the packing.
+    notes = [str(note) for note in proposals.description.get("notes", ()) if note != warning]
+    for note in notes[-2:]:
+        st.caption(words.escaped(note), width=720)
+    with st.expander("How the list was made", width=720):
+        for note in notes[:-2]:
+            st.caption(words.escaped(note))
     row = tables.pick(
         _with_drawings(proposals),
         alt="Proposed molecules, best first",
@@ -85,18 +93,30 @@ def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
 
 def _column_settings() -> dict[str, object]:
     config = st.column_config
-    return tables.columns(["mean_eV", "lower_eV", "upper_eV"]) | {
+    return {
         tables.PICTURE: config.ImageColumn(
             "formula", width=92, help="Double-click a formula to enlarge it."
         ),
         "rank": config.NumberColumn("rank", width=50),
-        "smiles": config.TextColumn("SMILES", width=240),
+        "smiles": config.TextColumn("SMILES", width=200),
         "known": config.TextColumn("known", width=60, help="Among the molecules learned from."),
         "p_window": config.NumberColumn(
-            "in the window", format="%.0f %%", help="Probability that the gap lies in the window."
+            "in the window",
+            format="%.0f %%",
+            width=90,
+            help="Probability that the gap lies in the window.",
         ),
         "domain_p": config.NumberColumn(
             "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
+        ),
+        "mean_eV": config.NumberColumn(
+            "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=70
+        ),
+        "lower_eV": config.NumberColumn(
+            "from (eV)", help=Quantity.LOWER.help, format="%.2f", width=70
+        ),
+        "upper_eV": config.NumberColumn(
+            "to (eV)", help=Quantity.UPPER.help, format="%.2f", width=70
         ),
         "domain": config.TextColumn("domain", help="Similarity to what the run learned from."),
         "sa_score": config.NumberColumn(
