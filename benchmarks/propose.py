@@ -246,6 +246,10 @@ def verdict(figures: Mapping[str, Any]) -> str:
     parts = []
     for name in names_of_lists(figures):
         share = figures[name]["share"]
-        ratio = f"{share / drawn:.1f} times" if drawn else "more than"
-        parts.append(f"{name}: {share:.1%}, {ratio} that of training molecules ({drawn:.1%})")
+        comparison = (
+            f"{share / drawn:.1f} times that of training molecules ({drawn:.1%})"
+            if drawn
+            else "of the training molecules that were drawn none"
+        )
+        parts.append(f"{name}: {share:.1%}, {comparison}")
     return "; ".join(parts) + "."

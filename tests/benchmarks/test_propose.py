@@ -27,6 +27,11 @@ def test_verdict_compares_with_draws_from_the_training_set() -> None:
     )
 
 
+def test_verdict_has_no_ratio_where_no_training_molecule_is_in_the_window() -> None:
+    figures = {"training set": {"share": 0}, "mutation": {"share": 0}}
+    assert verdict(figures) == "mutation: 0.0%, of the training molecules that were drawn none."
+
+
 def test_gap_of_a_radical_is_missing() -> None:
     pytest.importorskip("tblite")
     hydrogen = StructureRecord("h", "", "SMILES", Atoms("H"))
@@ -46,7 +51,7 @@ def test_small_benchmark_prints_and_writes_both_lists(
     file = tmp_path / "propose.json"
     result = run_in_process(app)(
         *("propose", "--n", "300", "--labelled", "40", "--steps", "20", "--generated", "40"),
-        *("--count", "5", "--json", file),
+        *("--count", "5", "--window", "2:6", "--json", file),
     )
     assert result.exit_code == 0, result.output
     figures = json.loads(file.read_text(encoding="utf-8"))
@@ -54,5 +59,7 @@ def test_small_benchmark_prints_and_writes_both_lists(
         assert figures[name]["n"] == 5
         assert figures[name]["counts"]["sampled"] == 40
         assert 0 <= figures[name]["share"] <= 1
+        assert 0 <= figures[name]["share_without_p"] <= 1
+        assert figures[name]["property_distances"]["rings"] > 0
     assert "draws" in result.stdout
     assert "times that of training molecules" in result.stdout
