@@ -134,9 +134,9 @@ def _combined(influences: list[tuple[float, LabelInfluence]]) -> LabelInfluence 
         return None
     has_draws = any(influence.way == "draws" for _, influence in influences)
     return LabelInfluence(
-        sum(share * i.weights for share, i in influences),
-        sum(share * i.changes_eV for share, i in influences),
-        np.sqrt(sum((share * i.errors_eV) ** 2 for share, i in influences)),
+        np.sum([share * i.weights for share, i in influences], axis=0),
+        np.sum([share * i.changes_eV for share, i in influences], axis=0),
+        np.sqrt(np.sum([(share * i.errors_eV) ** 2 for share, i in influences], axis=0)),
         "draws" if has_draws else "kernel",
         float(sum(share * i.share for share, i in influences)),
     )

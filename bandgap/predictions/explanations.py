@@ -119,8 +119,7 @@ class Explanations:
             for name in ("noise", "model"):
                 sd = explained.noise_sd_eV if name == "noise" else explained.model_sd_eV
                 lines.append((explained.id, "sd", name, nan, nan, nan, sd, nan))
-        columns = zip(*lines, strict=True) if lines else [()] * len(COLUMNS)
-        return {name: list(values) for name, values in zip(COLUMNS, columns, strict=True)}
+        return {name: [line[k] for line in lines] for k, name in enumerate(COLUMNS)}
 
 
 def width_sentence(explanation: Explanation, *, typical_sd_eV: float) -> str:

@@ -216,8 +216,8 @@ def explain_records(
 
 def _has_weights(run: Run) -> bool:
     """Return whether the method's draws, if any, are from a posterior with normal noise."""
-    is_pool = posterior_of_method(run.manifest).get("kind") == "pool"
-    return is_pool or run.manifest["method"] not in _BOOTSTRAPPED
+    is_pool = bool(posterior_of_method(run.manifest).get("kind") == "pool")
+    return is_pool or str(run.manifest["method"]) not in _BOOTSTRAPPED
 
 
 def _distances(inputs: NDArray[Any], labels: NDArray[Any], descriptor: DescriptorConfig) -> Floats:
@@ -228,7 +228,8 @@ def _distances(inputs: NDArray[Any], labels: NDArray[Any], descriptor: Descripto
         similar = similarity_features(without_baseline, descriptor).astype(np.float64)
         length = np.linalg.norm(similar, axis=1, keepdims=True)
         parts.append(similar / np.where(length == 0.0, 1.0, length))
-    return np.clip(1.0 - parts[0] @ parts[1].T, 0.0, 2.0)
+    result: Floats = np.clip(1.0 - parts[0] @ parts[1].T, 0.0, 2.0)
+    return result
 
 
 def _n_features(descriptor: DescriptorConfig) -> int:

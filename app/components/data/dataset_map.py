@@ -1,5 +1,7 @@
 """The map of a data set on the page Data: its structures as points, and those selected on it."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -84,7 +86,7 @@ def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:
     """Return selected points as a table, the smallest gap first; the index has their rows."""
     structures = points.structures
     order = members[np.argsort(structures.gaps_eV[members], kind="stable")][:SHOWN]
-    columns = {
+    columns: dict[str, Any] = {
         "id": [structures.ids[k] for k in order],
         "gap_eV": structures.gaps_eV[order],
         "formula": [structures.formulas[k] for k in order],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bandgap.foundation.config import from_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
@@ -25,7 +26,7 @@ def structure_map(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     set_threads()
     library, dataset = dataset_of(job, home)
-    descriptor = DescriptorConfig(**DATASET_DESCRIPTOR)
+    descriptor = from_dict(DescriptorConfig, DATASET_DESCRIPTOR)
     path = map_path(home, dataset.id, DATASET_DESCRIPTOR)
     if run_id := str(job.payload["run"]):
         run = library.run(job.workspace, run_id)
