@@ -79,7 +79,9 @@ def submit_check(dataset: Dataset, gaps: Mapping[str, Any] | None = None) -> Job
     """Submit the check of a data set; `gaps` is the table of `uploaded_gaps.gaps_payload`."""
     title = f"Checking {dataset.name}"
     key = f"check-{dataset.id}"
-    payload = {"dataset": dataset.id} if gaps is None else {"dataset": dataset.id, "gaps": gaps}
+    payload: dict[str, Any] = {"dataset": dataset.id}
+    if gaps is not None:
+        payload["gaps"] = gaps
     return stores.submit("check", title, subject=dataset.id, key=key, **payload)
 
 
