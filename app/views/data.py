@@ -92,11 +92,10 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: boo
         key=f"train-on-{dataset.id}",
     ):
         st.switch_page("views/train.py")
-    is_next = not counts["labelled"] and not counts["refused"]  # to give the structures their gaps
     view = st.segmented_control(
         "View",
         VIEWS,
-        default="Known gaps" if is_next else "Verdicts",
+        default=VIEWS[0],
         required=True,
         key="data-view",
         label_visibility="collapsed",

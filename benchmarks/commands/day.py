@@ -62,10 +62,19 @@ def day(
     for journey in journeys:
         print_table(
             ("clicks", "seconds", f"{journey['name']} at {journey['width']} pixels"),
-            [(step["clicks"], f"{step['seconds']:.0f}", step["text"]) for step in journey["steps"]],
+            [
+                (str(step["clicks"]), f"{step['seconds']:.0f}", step["text"])
+                for step in journey["steps"]
+            ],
+            text_columns=(f"{journey['name']} at {journey['width']} pixels",),
         )
     rows = [
-        (journey["name"], journey["width"], journey["clicks"], f"{journey['seconds']:.0f}")
+        (
+            journey["name"],
+            str(journey["width"]),
+            str(journey["clicks"]),
+            f"{journey['seconds']:.0f}",
+        )
         for journey in journeys
     ]
     print_table(("journey", "width (pixels)", "clicks", "seconds"), rows)

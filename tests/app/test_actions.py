@@ -49,22 +49,6 @@ def test_table_of_gaps_that_cannot_be_read_is_refused_with_the_way_to_name_its_u
     assert workspace.jobs.jobs(workspace.id) == []
 
 
-def test_structures_that_are_all_ready_and_have_no_gap_open_the_form_of_their_gaps(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_checked([("water.xyz", WATER)])
-    at = visit("data")
-    assert at.segmented_control(key="data-view").value == "Known gaps"
-
-
-def test_refused_structures_are_shown_before_the_form_of_the_gaps(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
-    at = visit("data")
-    assert at.segmented_control(key="data-view").value == "Verdicts"
-
-
 def test_upload_becomes_a_data_set_and_one_job(visit: Visit, workspace: Workspace) -> None:
     at = visit("data")
     upload(at, "Structure files", [("water.xyz", WATER, ""), ("../=broken.cif", BROKEN, "")])

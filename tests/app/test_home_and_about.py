@@ -19,6 +19,7 @@ from bandgap.jobs.refitting import request_for_all
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
+from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source
 
 DEMO_RESULT = MAIN.parent / "components" / "home" / "demo_result.json"
@@ -39,9 +40,15 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(
     at = visit("home")
     assert "Start with the demo data" in texts(at) and not at.metric
     assert primary(at) == ["Use the demo data"]
-    at.button[0].click().run()
+    click(at, "Use the demo data")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
     assert at.title[0].value == "Data"
+
+
+def test_empty_home_leads_to_the_upload(visit: Visit, workspace: Workspace) -> None:
+    at = click(visit("home"), "Upload your own structures")
+    assert at.title[0].value == "Data"
+    assert workspace.jobs.jobs(workspace.id) == []
 
 
 def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(

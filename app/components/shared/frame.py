@@ -31,6 +31,12 @@ ACCESS_CSS = """
   top: 100% !important; right: 0.15rem !important;
 }
 """
+# The header of Streamlit is empty but for its menu on the right: the title begins just below it.
+WIDE_CSS = """
+@media (min-width: 641px) {
+  [data-testid="stMainBlockContainer"] { padding-top: 3.75rem !important; }
+}
+"""
 # In a narrow window the columns of a row are below each other, and need no wide gap between them.
 NARROW_CSS = """
 @media (max-width: 640px) {
@@ -57,7 +63,7 @@ def sidebar() -> None:
     """Show below the navigation whether a worker runs, and why to keep the address."""
     st.html(
         f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
-        f"}}\n{hiding_css()}\n{ACCESS_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
+        f"}}\n{hiding_css()}\n{ACCESS_CSS}{WIDE_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
     )
     st.logo(WORDMARK, size="large")
     with st.sidebar:

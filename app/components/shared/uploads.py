@@ -13,7 +13,7 @@ from app.components.shared import stores, words
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
-from bandgap.jobs.uploaded_gaps import is_gap_table
+from bandgap.jobs.uploaded_gaps import TABLE_SUFFIXES, is_gap_table
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
 
@@ -79,7 +79,9 @@ def submit_check(dataset: Dataset, gaps: Mapping[str, Any] | None = None) -> Job
     """Submit the check of a data set; `gaps` is the table of `uploaded_gaps.gaps_payload`."""
     title = f"Checking {dataset.name}"
     key = f"check-{dataset.id}"
-    payload = {"dataset": dataset.id} if gaps is None else {"dataset": dataset.id, "gaps": gaps}
+    payload: dict[str, Any] = {"dataset": dataset.id}
+    if gaps is not None:
+        payload["gaps"] = gaps
     return stores.submit("check", title, subject=dataset.id, key=key, **payload)
 
 
@@ -88,7 +90,11 @@ def with_gap_table(files: Sequence[Any]) -> tuple[list[Any], Any]:
 
     A single file is one of structures, and so are several tables.
     """
-    tables = [file for file in files if is_gap_table(file.name, file.getvalue())]
+    tables = [
+        file
+        for file in files
+        if file.name.lower().endswith(TABLE_SUFFIXES) and is_gap_table(file.name, file.getvalue())
+    ]
     if len(tables) != 1 or len(files) == 1:
         return list(files), None
     return [file for file in files if file is not tables[0]], tables[0]
