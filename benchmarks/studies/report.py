@@ -83,7 +83,7 @@ def table_state(
     return "; ".join(
         f"[{name}]({name}.md): {results[name].result.outcome}"
         if name in results
-        else f"`{name}`: not run"
+        else f"`{name}`: not run, without a stored result (`python -m benchmarks study {name}`)"
         for name in names
     )
 
