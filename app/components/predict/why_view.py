@@ -19,7 +19,6 @@ from bandgap.predictions.explanations import (
     width_sentence,
 )
 
-_GUIDE = "Why this number"
 _CAPTIONS = {
     "kernel": "Weight: how much the prediction rises per eV of this label. The change is the "
     "prediction minus the one without this label, at the same scales of the kernel.",
@@ -58,7 +57,7 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
             key=f"explain-{prediction}",
             help="Which labelled structures carry this prediction, what makes its interval wide, "
             "and which elements matter. Seconds in the background."
-            + help_link("explanation/reading-a-result", _GUIDE),
+            + help_link("explanation/reading-a-result", "Why this number"),
         ):
             try:
                 start_explanation(
@@ -89,7 +88,8 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
     )
     st.caption(
         f"{_CAPTIONS[explanations.way]}{included}",
-        help="Both are explained in the notes." + help_link("explanation/reading-a-result", _GUIDE),
+        help="Both are explained in the notes."
+        + help_link("explanation/reading-a-result", "Why this number"),
     )
     if explained.features:
         parts = [f"{name} {change:+.2f} eV" for name, change in explained.features]
@@ -98,7 +98,7 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
             help="Change of the prediction when all features with this element keep the mean value "
             "of the labelled structures instead of their own. The changes do not add up, as a "
             "distance between two elements counts for both."
-            + help_link("explanation/reading-a-result", _GUIDE),
+            + help_link("explanation/reading-a-result", "Why this number"),
         )
 
 
