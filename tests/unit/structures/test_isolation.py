@@ -51,7 +51,7 @@ def read_by(
             yield Part(name, 300, records_of(name), is_member=len(names) > 1)
 
     records = read_isolated(
-        cif("3.5"), "a.zip", limits=DEFAULT_LIMITS, max_records=99, parts_of=parts_of
+        cif("3.5"), "a.zip", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of
     )
     return list(records)
 
@@ -135,8 +135,8 @@ def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
     monkeypatch: pytest.MonkeyPatch,
 ):
     def records_of() -> Iterator[StructureRecord]:
-        for _ in range(50):
-            end = time.process_time() + 0.05
+        for _ in range(500):
+            end = time.process_time() + 0.01
             while time.process_time() < end:
                 pass
             yield from read_in_this_process(cif("3.5"), "a.cif")
@@ -144,11 +144,11 @@ def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
     def parts_of(*_: object, **__: object) -> Iterator[Part]:
         yield Part("a.cif", 300, records_of())
 
-    monkeypatch.setattr(reader_process, "CPU_S", 0.6)
+    monkeypatch.setattr(reader_process, "CPU_S", 1.0)
     *kept, last = read_isolated(
-        cif("3.5"), "a.cif", limits=DEFAULT_LIMITS, max_records=99, parts_of=parts_of
+        cif("3.5"), "a.cif", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of
     )
-    assert 2 <= len(kept) <= 11
+    assert 2 <= len(kept) <= 90
     assert all(record.atoms is not None for record in kept)
     assert last.problem == (
         f"the structures after the first {len(kept)} were not read: these took as much CPU time as"
