@@ -45,13 +45,17 @@ _SLOW_S = 30.0
 _REMEDY = "Split the file, or export the structure again as CIF or extXYZ"
 _MAIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    " from bandgap.structures.reader_main import main; main()"
+    " from bandgap.structures.reader_main import main; main(*sys.argv[2:])"
 )
 _idle: list["_Reader"] = []
 
 
 class _EndedError(Exception):
     """The reader process ended before its answer was complete; the message is the reason."""
+
+    def __init__(self, reason: str, *, is_out_of_time: bool = False) -> None:
+        super().__init__(reason)
+        self.is_out_of_time = is_out_of_time
 
 
 def read_isolated(
@@ -61,6 +65,7 @@ def read_isolated(
     limits: Limits,
     max_records: int,
     parts_of: Callable[..., Any],
+    remedy: str = _REMEDY,
 ) -> Iterator[StructureRecord]:
     """Yield the records of a file or archive, read in a separate process.
 
@@ -75,7 +80,10 @@ def read_isolated(
     max_records
         Largest number of records, in addition to one on the limit.
     parts_of
-        The function that reads, `bandgap.structures.reading.parts_of`, for a fork of this process.
+        The function that reads, with the arguments of `bandgap.structures.reading.parts_of`. A new
+        interpreter imports it by its name.
+    remedy
+        What to do about a file that ends its reader, as a sentence without its point.
     """
     with contextlib.ExitStack() as stack:
         data = b""
@@ -98,12 +106,13 @@ def read_isolated(
                 limits=limits,
                 max_records=max_records - progress.n_records,
                 n_skipped=progress.n_skipped,
+                used_s=progress.used_s,
             )
             try:
                 yield from _answers(request, data, progress, parts_of=parts_of)
                 return
             except _EndedError as error:
-                yield progress.refusal(str(error))
+                yield progress.refusal(f"{error}. {remedy}.", is_out_of_time=error.is_out_of_time)
             if not progress.can_continue:
                 return
             if progress.n_ended == MAX_ENDED:
@@ -122,6 +131,7 @@ class _Progress:
         self.n_records = 0
         self.n_ended = 0
         self.n_skipped = 0  # parts that are not read again after the process ended
+        self.used_s = 0.0  # CPU time of these
         self.can_continue = False
         self._name = name
         self._size = size
@@ -147,7 +157,12 @@ class _Progress:
         """Number of bytes of the part, which decide its limits."""
         return self._size if self._part is None else int(self._part["size"])
 
-    def refusal(self, reason: str) -> StructureRecord:
+    @property
+    def limit_s(self) -> float:
+        """CPU time in seconds that the part may take."""
+        return cpu_limit_s(self._size) if self._part is None else float(self._part["limit_s"])
+
+    def refusal(self, reason: str, *, is_out_of_time: bool) -> StructureRecord:
         """Return the record of the part whose reader process ended."""
         self.n_ended += 1
         self.n_records += 1
@@ -156,6 +171,7 @@ class _Progress:
         if part is None:
             return _refused(self._name, f"reading was stopped: {reason}")
         self.n_skipped = part["index"] + 1
+        self.used_s = part["used_s"] + (part["limit_s"] if is_out_of_time else 0.0)
         where = f" after {self._n_of_part:,} structures" if self._n_of_part else ""
         self._part = None
         return _refused(part["name"], f"reading was stopped{where}: {reason}")
@@ -168,7 +184,7 @@ def _answers(
     is_reusable = False
     try:
         while True:
-            kind, head, numbers = reader.answer(progress.size)
+            kind, head, numbers = reader.answer(progress.size, progress.limit_s)
             if kind == Kind.RECORD:
                 progress.add()
                 yield from_parts(head, numbers).unpack()
@@ -191,9 +207,13 @@ def _answers(
 
 def _asked_reader(request: Request, data: bytes, parts_of: Callable[..., Any]) -> "_Reader":
     """Return a process that has received the request: one that waits, or else a new one."""
-    while _idle:
-        reader = _idle.pop()
-        if reader.owner != os.getpid():  # this process is a fork of the one that uses it
+    # A reader of another owner belongs to the process of which this one is a fork.
+    for reader in [reader for reader in _idle if reader.parts_of == parts_of]:
+        try:
+            _idle.remove(reader)
+        except ValueError:
+            continue  # another thread has taken it
+        if reader.owner != os.getpid():
             continue
         try:
             reader.ask(request, data)
@@ -201,13 +221,13 @@ def _asked_reader(request: Request, data: bytes, parts_of: Callable[..., Any]) -
             reader.close()  # it was killed while it waited
             continue
         return reader
-    reader = _forked(parts_of) if _is_fork_safe() else _spawned()
+    reader = _forked(parts_of) if _is_fork_safe() else _spawned(parts_of)
     try:
         reader.ask(request, data)
     except OSError:
-        reason = reader.reason_of_end(0)
+        error = reader.error_of_end(0, cpu_limit_s(0))
         reader.close()
-        raise _EndedError(reason) from None
+        raise error from None
     return reader
 
 
@@ -232,13 +252,16 @@ def _forked(parts_of: Callable[..., Any]) -> "_Reader":
     pid = fork_process(run)
     os.close(request_end)
     os.close(answer_end)
-    return _Reader(requests, answers, _Fork(pid))
+    return _Reader(requests, answers, _Fork(pid), parts_of)
 
 
-def _spawned() -> "_Reader":
+def _spawned(parts_of: Callable[..., Any]) -> "_Reader":
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _MAIN, json.dumps(sys.path)],
+        [
+            *(sys.executable, "-P", "-c", _MAIN, json.dumps(sys.path)),
+            *(parts_of.__module__, parts_of.__qualname__),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -250,7 +273,7 @@ def _spawned() -> "_Reader":
     requests, answers = os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno())
     process.stdin.close()
     process.stdout.close()
-    return _Reader(requests, answers, process)
+    return _Reader(requests, answers, process, parts_of)
 
 
 class _Fork:
@@ -284,9 +307,14 @@ class _Reader:
     """A process that reads files: requests are written to it, and answers read from it."""
 
     def __init__(
-        self, requests: int, answers: int, process: "_Fork | subprocess.Popen[bytes]"
+        self,
+        requests: int,
+        answers: int,
+        process: "_Fork | subprocess.Popen[bytes]",
+        parts_of: Callable[..., Any],
     ) -> None:
         self.owner = os.getpid()
+        self.parts_of = parts_of
         self._requests = requests
         self._answers = answers
         self._process = process
@@ -301,39 +329,41 @@ class _Reader:
         while message:
             message = message[os.write(self._requests, message) :]
 
-    def answer(self, size: int) -> tuple[bytes, bytes, bytes]:
-        """Return kind and both parts of the next answer on a file of this size.
+    def answer(self, size: int, limit_s: float) -> tuple[bytes, bytes, bytes]:
+        """Return kind and both parts of the next answer on a file of this size and CPU time.
 
         Raises _EndedError if the process has ended or hangs.
         """
-        timeout = _SLOW_S + _SLOW_FACTOR * cpu_limit_s(size)
-        kind, n_head, n_numbers = HEADER.unpack(self._read(HEADER.size, size, timeout))
-        data = self._read(n_head + n_numbers, size, timeout)
+        kind, n_head, n_numbers = HEADER.unpack(self._read(HEADER.size, size, limit_s))
+        data = self._read(n_head + n_numbers, size, limit_s)
         return kind, data[:n_head], data[n_head:]
 
-    def reason_of_end(self, size: int) -> str:
-        """Return why the process ended, for the refusal of a file of this size."""
+    def error_of_end(self, size: int, limit_s: float) -> _EndedError:
+        """Return why the process ended, for the refusal of a file of this size and CPU time."""
         if self._is_hanging:
-            return f"its reader does not answer. {_REMEDY}."
+            return _EndedError("its reader does not answer")
         code = self._process.wait()
         what = f"the limit for a file of {megabytes(size)}"
         if sys.platform != "win32":
             if code == -signal.SIGPROF:
-                seconds = cpu_limit_s(size)
-                return f"it takes more than {seconds:.3g} s of CPU time, {what}. {_REMEDY}."
+                return _EndedError(
+                    f"it takes more than {limit_s:.3g} s of CPU time, {what}",
+                    is_out_of_time=True,
+                )
             if code == -signal.SIGKILL:
-                return f"the system ended its reader, probably for lack of memory. {_REMEDY}."
+                return _EndedError("the system ended its reader, probably for lack of memory")
         signal_text = f" (signal {-code})" if code < 0 else ""
-        return (
+        return _EndedError(
             f"its reader ended unexpectedly{signal_text}, which only a damaged file, or one that"
-            f" needs too much memory, should cause. {_REMEDY}."
+            f" needs too much memory, should cause"
         )
 
-    def _read(self, n_bytes: int, size: int, timeout: float) -> bytes:
+    def _read(self, n_bytes: int, size: int, limit_s: float) -> bytes:
+        timeout = _SLOW_S + _SLOW_FACTOR * limit_s
         while len(self._buffer) < n_bytes:
             block = self._block(timeout)
             if not block:
-                raise _EndedError(self.reason_of_end(size))
+                raise self.error_of_end(size, limit_s)
             self._buffer += block
         data = bytes(self._buffer[:n_bytes])
         del self._buffer[:n_bytes]

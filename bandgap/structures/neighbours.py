@@ -26,6 +26,8 @@ REPEAT_ANGSTROM = 0.05
 # atoms that is 20 A wide has 2,500.
 IMAGES_ANGSTROM = 3.5
 MAX_IMAGES = 20_000
+# Up to this number of atoms, the differences of all pairs are faster than a search tree.
+_FEW_ATOMS = 40
 MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
 # Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
@@ -175,9 +177,10 @@ def close_vectors(
         first, second = _pairs(positions, cutoff_angstrom, max_pairs)
         differences: Floats = positions[second] - positions[first]
         return first, second, differences
-    points, atom_of_point, shifts = _with_images(
-        positions, complete_cell(cell, pbc), np.array(pbc), cutoff_angstrom
-    )
+    full = complete_cell(cell, pbc)
+    if all(pbc) and len(positions) <= _FEW_ATOMS and _are_apart(positions, full, cutoff_angstrom):
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, 3))
+    points, atom_of_point, shifts = _with_images(positions, full, np.array(pbc), cutoff_angstrom)
     first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms come before images
     i = atom_of_point[first]
     j = atom_of_point[second]
@@ -190,6 +193,22 @@ def close_vectors(
     )
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
+
+
+def _are_apart(positions: Floats, cell: Floats, cutoff_angstrom: float) -> bool:
+    """Return whether no atom of a crystal is within the cutoff of an image, without a search.
+
+    False if it is not certain. Two points whose fractional coordinates along one axis differ by x,
+    modulo 1, are at least x times the distance of the faces apart.
+    """
+    widths = heights(cell)
+    if widths.min() <= cutoff_angstrom:
+        return False
+    fractional = np.linalg.solve(cell.T, positions.T).T
+    differences = fractional[:, None] - fractional
+    differences -= np.round(differences)
+    may_be_close = (np.abs(differences) * widths <= cutoff_angstrom + 1e-9).all(axis=2)
+    return np.count_nonzero(may_be_close) <= len(positions)  # each is close to itself
 
 
 def _pairs(

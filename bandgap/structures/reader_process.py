@@ -20,16 +20,19 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from bandgap.foundation.errors import printable
-from bandgap.structures.contents import Content
+from bandgap.structures.contents import Content, megabytes
 from bandgap.structures.packed import parts_of as bytes_of
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 HEADER = struct.Struct("<cqq")
-CPU_S: Final = 4.5  # for a file of at most 1 MB, and for each MB of a larger one
-# More for each structure of the file, so that many small structures can be read.
-CPU_S_PER_RECORD: Final = 0.01
-# The same for each structure of an archive, whose other files took their time before.
-CPU_S_PER_MEMBER_RECORD: Final = 0.05
+CPU_S: Final = 4.5  # for a file of at most 1 MB
+# For each further MB. Packed, 25,000 cubic perovskites of one prototype have 1 MB and take 10 s.
+CPU_S_PER_FURTHER_MB: Final = 30.0
+# A file that has used this share of its time is read no further, with a message. One that does not
+# come to its next structure before all of its time is used ends the process.
+_STOP_SHARE = 0.9
+# For a file of an archive: its share of the time by its size, and at least this.
+CPU_S_OF_MEMBER: Final = 1.0
 # In addition to what the process needs without a file; for a file of at most 1 MB, and for each
 # further byte.
 MEMORY_BYTES: Final = 300_000_000
@@ -59,6 +62,7 @@ class Request:
     limits: Limits
     max_records: int
     n_skipped: int  # files of an archive that were read before
+    used_s: float = 0.0  # CPU time of these
 
     def to_json(self) -> bytes:
         """Return the request as JSON."""
@@ -72,8 +76,14 @@ class Request:
 
 
 def cpu_limit_s(n_bytes: int) -> float:
-    """Return the CPU time in seconds for a file of this size that gives no structures."""
-    return CPU_S * max(1.0, n_bytes / 1e6)
+    """Return the CPU time in seconds for a file or archive of this size."""
+    return CPU_S + CPU_S_PER_FURTHER_MB * max(0.0, n_bytes / 1e6 - 1.0)
+
+
+def member_limit_s(n_bytes: int, n_of_archive: int) -> float:
+    """Return the CPU time in seconds for a file of an archive, by their sizes in the archive."""
+    share = min(1.0, n_bytes / max(n_of_archive, 1))
+    return max(min(CPU_S, CPU_S_OF_MEMBER), share * cpu_limit_s(n_of_archive))
 
 
 def memory_limit(n_bytes: int) -> int:
@@ -121,39 +131,50 @@ def _answer(
     parts_of: Callable[..., Any],
 ) -> None:
     size = os.path.getsize(request.path) if request.path else len(data)
-    budget.begin(size)
+    limit_s = cpu_limit_s(size)
+    budget.begin(size, limit_s)
     content = Content.at(Path(request.path), size=size) if request.path else Content.of(data)
     parts = parts_of(content, request.name, limits=request.limits, max_records=request.max_records)
-    start = time.process_time()
-    n_records = 0
-    last_flush = time.monotonic()
+    start = time.process_time() - request.used_s
+    stop_s = _STOP_SHARE * limit_s
     for index, part in enumerate(parts):
         if index < request.n_skipped:
             continue
-        allowed_s = cpu_limit_s(size) + CPU_S_PER_MEMBER_RECORD * n_records
-        if part.is_member and time.process_time() - start > allowed_s:
-            _send_record(out, _time_refusal(request.name))
+        used_s = time.process_time() - start
+        if part.is_member and used_s > stop_s:
+            _send_record(out, _archive_refusal(request.name))
             break
+        part_limit_s = member_limit_s(part.size, size) if part.is_member else limit_s
         head = {
             "name": part.name,
             "size": part.size,
             "index": index,
             "is_member": part.is_member,
+            "used_s": used_s,
+            "limit_s": part_limit_s,
         }
         _send(out, Kind.PART, head)
         out.flush()
-        budget.begin(part.size)
-        for record in part.records:
-            budget.extend()
-            _send_record(out, record)
-            n_records += 1
-            if time.monotonic() - last_flush > _FLUSH_S:
-                out.flush()
-                last_flush = time.monotonic()
+        budget.begin(part.size, part_limit_s)
+        part_stop_s = min(stop_s, used_s + _STOP_SHARE * part_limit_s)
+        _send_records(out, part, end_s=start + part_stop_s)
         _send(out, Kind.PART_END, {})
         out.flush()
-        budget.begin(size)
+        budget.begin(size, limit_s)
     budget.end()
+
+
+def _send_records(out: IO[bytes], part: Any, *, end_s: float) -> None:
+    """Send the records of a part, up to a CPU time of this process."""
+    last_flush = time.monotonic()
+    for n_sent, record in enumerate(part.records):
+        if n_sent and time.process_time() > end_s:
+            _send_record(out, _time_refusal(part.name, part.size, n_sent))
+            return
+        _send_record(out, record)
+        if time.monotonic() - last_flush > _FLUSH_S:
+            out.flush()
+            last_flush = time.monotonic()
 
 
 def _send(out: IO[bytes], kind: bytes, values: dict[str, Any]) -> None:
@@ -166,7 +187,16 @@ def _send_record(out: IO[bytes], record: StructureRecord) -> None:
     out.write(HEADER.pack(Kind.RECORD, len(head), len(numbers)) + head + numbers)
 
 
-def _time_refusal(name: str) -> StructureRecord:
+def _time_refusal(name: str, size: int, n_records: int) -> StructureRecord:
+    text = (
+        f"the structures after the first {n_records:,} were not read: these took as much CPU time"
+        f" as a file of {megabytes(size)} may take. Unpack it if it is packed, or split it into"
+        " files with fewer structures."
+    )
+    return StructureRecord(printable(name), name, "", None, (Problem("refused", text),))
+
+
+def _archive_refusal(name: str) -> StructureRecord:
     text = (
         "the remaining files of the archive were not read, because the files before them took too"
         " much time for its size. Divide it into smaller archives."
@@ -182,29 +212,21 @@ class _Budget:
 
     def __init__(self) -> None:
         self._base = _data_bytes()
-        self._limit_s = CPU_S
 
     @property
     def is_small(self) -> bool:
         """Whether the process has freed the memory that files needed."""
         return _data_bytes() - self._base < _KEPT_BYTES
 
-    def begin(self, n_bytes: int) -> None:
+    def begin(self, n_bytes: int, limit_s: float) -> None:
         """Start the time of a file of this size."""
-        self._limit_s = cpu_limit_s(n_bytes)
-        self._set_time(self._limit_s)
+        self._set_time(limit_s)
         if self._base:
             import resource
 
             _, hard = resource.getrlimit(resource.RLIMIT_DATA)
             with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
                 resource.setrlimit(resource.RLIMIT_DATA, (self._base + memory_limit(n_bytes), hard))
-
-    def extend(self) -> None:
-        """Add the time for a structure that was read."""
-        if sys.platform != "win32":
-            remaining = signal.getitimer(signal.ITIMER_PROF)[0]
-            self._set_time(min(remaining + CPU_S_PER_RECORD, self._limit_s))
 
     def end(self) -> None:
         """Stop the time."""

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import lzma
+import random
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,62 @@ _, _, usage = os.wait4(process.pid, 0)
 print(f"\\n{usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}", end="")
 """
 BLANKS = b" " * (200 * MB)
+CUBIC = "_space_group_name_H-M_alt 'F m -3 m'\n"
+FIVE_SITES = "C1 .11 .07 .23\nC2 .21 .17 .33\nC3 .31 .07 .43\nC4 .41 .17 .03\nC5 .24 .05 .37\n"
+PDB_ATOM = "HETATM    1  C   MOL A   1       2.200   1.400   4.600  1.00  0.00           C  "
+FRAME = extxyz("Na 0 0 0\nCl 2.8 0 0\n", 5, 5, 5)
+
+
+def cif_blocks(n: int, **content: str) -> bytes:
+    """Return a CIF with `n` blocks of equal content."""
+    block = cif(**content)
+    return b"".join(block.replace(b"data_x", b"data_%d" % k) for k in range(n))
+
+
+def grid(n: int) -> bytes:
+    """Return an extXYZ frame of n^3 atoms on a grid."""
+    atoms = [f"C {2 * i} {2 * j} {2 * k}\n" for i in range(n) for j in range(n) for k in range(n)]
+    return extxyz("".join(atoms), 2 * n, 2 * n, 2 * n)
+
+
+def noise() -> str:
+    """Return hexadecimal text of 0.8 MB, which keeps a packed file below the largest ratio."""
+    return random.Random(0).randbytes(400_000).hex()
+
+
+def xdatcar(n_frames: int) -> bytes:
+    """Return a trajectory of frames with two atoms."""
+    head = b"NaCl\n1\n5 0 0\n0 5 0\n0 0 5\nNa Cl\n1 1\n"
+    frame = b"Direct configuration= %d\n0 0 0\n0.5 0.5 0.5\n"
+    return head + b"".join(frame % k for k in range(n_frames))
+
+
+def ase_database(n: int) -> bytes:
+    """Return an ASE database with `n` crystals of two atoms."""
+    from ase import Atoms
+    from ase.db import connect
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "a.db")
+        with connect(file) as database:
+            for k in range(n):
+                cell = [5 + k % 97 / 100] * 3
+                database.write(Atoms("NaCl", [(0, 0, 0), (2.8, 0, 0)], cell=cell, pbc=True))
+        return file.read_bytes()
+
+
+def parquet(n: int) -> bytes:
+    """Return a Parquet table with a column of `n` equal CIFs."""
+    import pyarrow
+    from pyarrow import parquet as writer
+
+    text = cif("5.6", symmetry=CUBIC, sites="Na1 0 0 0\nCl1 0.5 0.5 0.5\n").decode()
+    buffer = io.BytesIO()
+    columns = {"id": [str(k) for k in range(n)], "cif": [text] * n}
+    writer.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()
+
+
 INPUTS: dict[str, Callable[[], bytes]] = {
     # deep nesting
     "nested-lists.json": lambda: b'{"sites":' + b"[" * (MB - 10),
@@ -131,9 +188,7 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "loop-of-tags.cif": lambda: b"data_x\nloop_\n" + repeated("_a\n").encode(),
     "loop-of-empty-loops.cif": lambda: repeated("loop_\n_a\n").encode(),
     "loop-headers-only.cif": lambda: b"data_x\nloop_\n" + b" _a\n" * 200_000,
-    "many-blocks.cif": lambda: b"".join(
-        cif().replace(b"data_x", b"data_%d" % k) for k in range(4_500)
-    ),
+    "many-blocks.cif": lambda: cif_blocks(4_500),
     "blocks-with-one-error.cif": lambda: repeated("data_a\n_b 'c\n").encode(),
     "one-token.cif": lambda: b"data_" + b"x" * (MB - 5),
     "one-token.xyz": lambda: b"x" * MB,
@@ -196,11 +251,8 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "long-operator.cif": lambda: cif(
         symmetry="_symmetry_equiv_pos_as_xyz '" + "x+" * 400_000 + "x,y,z'\n"
     ),
-    "cubic-blocks.cif": lambda: b"".join(
-        cif(
-            "20", symmetry="_space_group_name_H-M_alt 'F m -3 m'\n", sites="C1 0.11 0.07 0.23\n"
-        ).replace(b"data_x", b"data_%d" % k)
-        for k in range(3_800)
+    "cubic-blocks.cif": lambda: cif_blocks(
+        3_800, length="20", symmetry=CUBIC, sites="C1 0.11 0.07 0.23\n"
     ),
     "formula.cif": lambda: (
         b"data_x\n_chemical_formula_sum '" + b"C9(" * 300_000 + b"'\n" + cif()[7:]
@@ -225,9 +277,58 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "bomb-of-sites.cif.gz": lambda: gzip.compress(
         cif("100", sites=repeated("C1 0.1 0.2 0.3\n", 100 * MB)), 9
     ),
-    "bomb-below-the-ratio.cif.gz": lambda: gzip.compress(
-        cif("100", sites="".join(f"C{k} 0.{k} 0.2 0.{k * 7919 % 99991}\n" for k in range(190_000)))
-    )[:MB],
+    # usable structures, more than the size of the file suggests
+    "blocks.cif.gz": lambda: gzip.compress(
+        cif_blocks(30_000, length="20", symmetry=CUBIC, sites="C1 0.11 0.07 0.23\n")
+    ),
+    "large-blocks.cif": lambda: cif_blocks(3_000, length="30", symmetry=CUBIC, sites=FIVE_SITES),
+    "large-blocks.cif.gz": lambda: gzip.compress(
+        cif_blocks(30_000, length="30", symmetry=CUBIC, sites=FIVE_SITES)
+    ),
+    "blocks-in-members.zip": lambda: packed_zip(
+        {f"{k}.cif": cif_blocks(4_000, length="20", symmetry=CUBIC) for k in range(8)}
+    ),
+    "small-cifs.zip": lambda: packed_zip(
+        {
+            f"{k}.cif": cif("5.6", symmetry=CUBIC, sites="Na1 0 0 0\nCl1 0.5 0.5 0.5\n")
+            for k in range(2_600)
+        }
+    ),
+    "frames.extxyz.gz": lambda: gzip.compress(FRAME * 30_000),
+    "large-frames.extxyz.gz": lambda: gzip.compress(grid(9) * 3_000),
+    "large-frames.extxyz": lambda: grid(10) * (MB // len(grid(10))),
+    "models.pdb.gz": lambda: gzip.compress(
+        repeated(
+            "MODEL        1\nCRYST1   20.000   20.000   20.000  90.00  90.00  90.00 F m -3 m\n"
+            f"{PDB_ATOM}\nENDMDL\n",
+            6 * MB,
+        ).encode()
+    ),
+    "frames.XDATCAR.gz": lambda: gzip.compress(xdatcar(100_000)),
+    "crystals.json.gz": lambda: gzip.compress(
+        b"[" + b",".join([sites_json(8).replace(b"[0, 0, 0]", b"[0, 0, 0.5]")] * 10_000) + b"]"
+    ),
+    "sites-below-the-ratio.cif.gz": lambda: gzip.compress(
+        b"#" + noise().encode() + b"\n" + cif("100", sites=repeated("C1 0.1 0.2 0.3\n", 90 * MB))
+    ),
+    "frame-below-the-ratio.xyz.gz": lambda: gzip.compress(
+        b"6000000\n\n" + repeated("C 0.1 0.2 0.3\n", 90 * MB).encode() + noise().encode()
+    ),
+    "list-below-the-ratio.json.gz": lambda: gzip.compress(
+        f'{{"x":"{noise()}","positions":[{repeated("[0,1,2],", 90 * MB)}0]}}'.encode()
+    ),
+    "text-below-the-ratio.csv.gz": lambda: gzip.compress(
+        f"id,cif\na,{noise()}\n{repeated('a,data_x', 90 * MB)}".encode()
+    ),
+    "rows-below-the-ratio.poscar.gz": lambda: gzip.compress(
+        (noise() + "\n1\n5 0 0\n0 5 0\n0 0 5\nC\n9000000\nDirect\n").encode()
+        + repeated("0 0 0\n", 90 * MB).encode()
+    ),
+    "records-below-the-ratio.pdb.gz": lambda: gzip.compress(
+        repeated(f"{PDB_ATOM}\n", 90 * MB).encode() + noise().encode()
+    ),
+    "ase.db": lambda: ase_database(1_500),
+    "equal-cifs.parquet": lambda: parquet(150_000),
     "bomb-twice.cif.gz.gz": lambda: gzip.compress(gzip.compress(BLANKS, 9), 9),
     "bomb.cif.bz2": lambda: bz2.compress(BLANKS),
     "bomb.cif.xz": lambda: lzma.compress(BLANKS),

@@ -51,7 +51,7 @@ def read_by(
             yield Part(name, 300, records_of(name), is_member=len(names) > 1)
 
     records = read_isolated(
-        cif("3.5"), "a.zip", limits=DEFAULT_LIMITS, max_records=99, parts_of=parts_of
+        cif("3.5"), "a.zip", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of
     )
     return list(records)
 
@@ -118,7 +118,6 @@ def test_archive_whose_files_together_take_too_long_is_not_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(reader_process, "CPU_S", 0.4)
-    monkeypatch.setattr(reader_process, "CPU_S_PER_MEMBER_RECORD", 0.0)
 
     def use_time() -> None:
         end = time.process_time() + 0.25
@@ -130,6 +129,54 @@ def test_archive_whose_files_together_take_too_long_is_not_read_to_its_end(
     assert records[-1].file == "a.zip"
     assert "took too much time for its size" in records[-1].problem
     assert 2 <= len(records) <= 4
+
+
+def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def records_of() -> Iterator[StructureRecord]:
+        for _ in range(500):
+            end = time.process_time() + 0.01
+            while time.process_time() < end:
+                pass
+            yield from read_in_this_process(cif("3.5"), "a.cif")
+
+    def parts_of(*_: object, **__: object) -> Iterator[Part]:
+        yield Part("a.cif", 300, records_of())
+
+    monkeypatch.setattr(reader_process, "CPU_S", 1.0)
+    *kept, last = read_isolated(
+        cif("3.5"), "a.cif", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of
+    )
+    assert 2 <= len(kept) <= 90
+    assert all(record.atoms is not None for record in kept)
+    assert last.problem == (
+        f"the structures after the first {len(kept)} were not read: these took as much CPU time as"
+        " a file of 300 bytes may take. Unpack it if it is packed, or split it into files with"
+        " fewer structures."
+    )
+
+
+def test_time_of_files_that_were_stopped_counts_for_their_archive(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(reader_process, "CPU_S", 0.3)
+    stopped, remainder = read_by(loop_forever, names=tuple(f"{k}/bad.cif" for k in range(5)))
+    assert "takes more than 0.3 s of CPU time" in stopped.problem
+    assert (remainder.file, remainder.status) == ("a.zip", "refused")
+    assert "the remaining files of the archive were not read" in remainder.problem
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "seconds"), [(300, 4.5), (1_000_000, 4.5), (2_000_000, 34.5), (1_500_000, 19.5)]
+)
+def test_time_of_a_file_grows_with_its_size(n_bytes: int, seconds: float):
+    assert reader_process.cpu_limit_s(n_bytes) == pytest.approx(seconds)
+
+
+def test_time_of_a_file_in_an_archive_is_its_share():
+    assert reader_process.member_limit_s(500_000, 1_000_000) == pytest.approx(2.25)
+    assert reader_process.member_limit_s(300, 1_000_000) == 1.0
 
 
 def test_good_files_next_to_a_damaged_one_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -225,7 +272,7 @@ def test_archive_is_not_unpacked_beyond_its_ratio():
 # Nesting, a number of structures, entities and compression; all other inputs run nightly.
 QUICK_INPUTS = {
     "nested-lists.json",
-    "many-blocks.cif",
+    "blocks.cif.gz",
     "billion-laughs-vasprun.xml",
     "bomb-vasprun.xml.gz",
 }
