@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 CALIBRATOR = "calibrator.json"  # in the folder of a run that has a calibrator
 DENSITY = "density.safetensors"  # of the structures that a run learned from
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
-OPTIONAL = ("chgnet", "torch_geometric")  # of extras that describe structures
+OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures
 
 
 def versions() -> dict[str, str]:
