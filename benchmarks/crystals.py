@@ -12,8 +12,8 @@ data, number of test rows, descriptor and source are unchanged.
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -25,7 +25,9 @@ from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig
+from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.electron_levels import METHOD, MOLECULES
 from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
@@ -34,7 +36,7 @@ from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
-from bandgap.runs.comparison import heldout_figures
+from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.model import SourceConfig, SourceModel
@@ -46,7 +48,7 @@ from bandgap.sources.stored import source_fingerprint
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
-from bandgap.transfer import TargetData, get_method
+from bandgap.transfer import Method, TargetData, get_method
 from benchmarks.crystal_facts import facts_of, report_recomputed_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
@@ -60,7 +62,8 @@ class CrystalSet:
     """A set of labelled crystals: files, level of theory, training sizes, number of test rows.
 
     Gaps are in the file `table`, or in the structure files if `table` is "". `source` is the source
-    of transfer methods, "" if they are left out.
+    of transfer methods, "" if they are left out. `levels` are the electron levels that methods may
+    get; methods with others are left out.
     """
 
     structures: str
@@ -69,6 +72,7 @@ class CrystalSet:
     sizes: tuple[int, ...]
     n_test: int
     source: Literal["inorganic", "molecules", ""] = ""
+    levels: ElectronLevels = "none"
 
     @property
     def proposed(self) -> str:
@@ -76,6 +80,13 @@ class CrystalSet:
         return propose(
             Target({}, self.level_of_theory), transfers=self.source == "molecules"
         ).method
+
+    def proposed_among(self, names: Collection[str]) -> str:
+        """Return the proposed method, with its electron levels if it was fitted with them."""
+        with_levels = next(
+            (name for name in names if name.startswith(f"{self.proposed}+")), self.proposed
+        )
+        return with_levels if self.levels != "none" else self.proposed
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {
@@ -86,12 +97,19 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         (100, 250),
         103,
         "inorganic",
+        MOLECULES,
     ),
     "inorganic": CrystalSet(
         "mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700
     ),
     "organic": CrystalSet(
-        "omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700, "molecules"
+        "omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz",
+        "",
+        "PBE",
+        (100,),
+        700,
+        "molecules",
+        METHOD,
     ),
 }
 METHODS: Final = (
@@ -124,7 +142,7 @@ class CrystalsBenchmark:
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method."""
         for name in self.methods:
-            get_method(name)
+            _entrant_method(name)
         for name in self.sets:
             if name not in SETS:
                 raise InputError(f"set {name!r}. Accepted: {', '.join(SETS)}.")
@@ -167,7 +185,7 @@ def run_crystals(
         If a file is missing in `data`, before any fit.
     """
     trains_source = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(
-        get_method(name).transfers for name in config.methods
+        _entrant_method(name).transfers for name in config.methods
     )
     for name in (*config.sets, *([SOURCE_SET] if trains_source else [])):
         for file in filter(None, (SETS[name].structures, SETS[name].table)):
@@ -189,9 +207,16 @@ def errors_file(out: Path, name: str) -> Path:
 
 
 def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
-    """Return the methods of a set, and the peers whose packages are installed."""
+    """Return the methods of a set, and the peers whose packages are installed.
+
+    Methods that need a source or electron levels are left out where the set has none.
+    """
+    crystal_set = SETS[set_name]
     methods = [
-        name for name in config.methods if not get_method(name).transfers or SETS[set_name].source
+        name
+        for name in config.methods
+        if (crystal_set.source or not _entrant_method(name).transfers)
+        and entrant_of(name).levels in ("none", crystal_set.levels)
     ]
     return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
 
@@ -285,33 +310,44 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
     peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
-    if get_method(name).transfers:
+    method = _entrant_method(name)
+    levels = entrant_of(name).levels
+    if method.transfers:
         folder = _trained_source(job) if crystal_set.source == SOURCE_SET else demo_source_folder()
         members = open_sources(folder).load(verify=False)
         source_descriptor = next(iter(members[0].values())).descriptor
-        descriptor = (
-            descriptor_taken(source_descriptor, get_method(name), elements) or source_descriptor
-        )
+        descriptor = descriptor_taken(source_descriptor, method, elements) or source_descriptor
         weights = fingerprint(
             [source_fingerprint(model) for member in members for model in member.values()]
         )
         return _Entrant(
-            descriptor, functools.partial(_own_draws, name, descriptor, members), weights
+            replace(descriptor, levels=levels),
+            functools.partial(_own_draws, method, descriptor, members),
+            weights,
         )
     descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
-    return _Entrant(descriptor, functools.partial(_own_draws, name, descriptor, ()))
+    return _Entrant(
+        replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
+    )
+
+
+def _entrant_method(name: str) -> Method:
+    """Return the method of NAME, NAME+levels or NAME+molecules."""
+    return get_method(entrant_of(name).method)
 
 
 def _own_draws(
-    name: str,
+    method: Method,
     descriptor: DescriptorConfig,
     members: Sequence[Mapping[str, SourceModel]],
     train: Table,
     test: Table,
     seed: int,
 ) -> PredictiveDraws:
-    """Fit a method, with the source's networks (extended to new elements) or without a source."""
-    method = get_method(name)
+    """Fit a method, with the source's networks (extended to new elements) or without a source.
+
+    Features after those of the descriptor are electron levels.
+    """
     data = TargetData(train.features, train.gaps_eV)
     start = grown_members(members, descriptor, data.features) or [
         {"none": no_source(descriptor, data.features, data.gaps_eV)}

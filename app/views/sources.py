@@ -215,6 +215,7 @@ _BLOCKS = {
     "neighbours": "neighbours",
     "soap": "SOAP",
     "potential": "features of a pretrained potential",
+    "second_potential": "those of a second potential",
     "graph": "readout of a graph network",
 }
 _EXTRAS_HELP = (

@@ -41,6 +41,7 @@ BLOCKS: Mapping[str, Block] = Registry(
         "neighbours": "bandgap.descriptors.neighbours",
         "soap": "bandgap.descriptors.soap",
         "potential": "bandgap.descriptors.potentials",
+        "second_potential": "bandgap.descriptors.potentials.second",
         "graph": "bandgap.descriptors.graphs",
         "size": "bandgap.descriptors.size",
         "levels": "bandgap.descriptors.electron_levels",
@@ -143,6 +144,8 @@ class DescriptorConfig:
         Add the smooth overlap of atomic positions (module `soap`).
     potential
         Add pooled features of this pretrained interatomic potential (package `potentials`).
+    second_potential
+        Add those of a second potential, as another block.
     graph
         Add the readout of a graph network that a source model trained (module `graphs`).
     """
@@ -160,6 +163,7 @@ class DescriptorConfig:
     neighbours: bool = False
     soap: Soap | None = None
     potential: str = _NONE
+    second_potential: str = _NONE
     graph: GraphBody | None = None
 
     def __post_init__(self) -> None:
@@ -177,7 +181,7 @@ class DescriptorConfig:
             raise ConfigError(
                 f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}."
             )
-        _check_names(self.levels, self.potential)
+        _check_names(self.levels, self.potential, self.second_potential)
         if not self.terms and not any(block.measures_similarity for block, _ in self.blocks):
             settings = ", ".join(n for n, block in BLOCKS.items() if block.measures_similarity)
             raise ConfigError(
@@ -309,8 +313,8 @@ def _check_term(order: int, term: Term) -> None:
         )
 
 
-def _check_names(levels: str, potential: str) -> None:
-    """Raise ConfigError if there are no such electron levels or no such potential."""
+def _check_names(levels: str, potential: str, second_potential: str) -> None:
+    """Raise ConfigError if there are no such electron levels or no such potentials."""
     # Imported only for a name, so that a descriptor without these blocks loads neither.
     if levels != _NONE:
         from bandgap.descriptors.electron_levels import check_levels
@@ -320,6 +324,10 @@ def _check_names(levels: str, potential: str) -> None:
         from bandgap.descriptors.potentials import check_potential
 
         check_potential(potential)
+    if second_potential != _NONE:
+        from bandgap.descriptors.potentials import check_second_potential
+
+        check_second_potential(second_potential, first=potential)
 
 
 def _slices(widths: Sequence[int]) -> list[slice]:

@@ -18,6 +18,8 @@ GAP_COLUMN: Final = -3  # of the gap in a feature vector with levels, counted fr
 METHOD: Final = "GFN1-xTB"
 # Of a supercell where the cell is small, which samples more k points than Gamma.
 SUPERCELL: Final = "GFN1-xTB-supercell"
+# Of every molecule of the crystal alone (`molecule_levels`), for hybrid crystals.
+MOLECULES: Final = "GFN1-xTB-molecules"
 
 
 def check_levels(levels: str) -> None:
@@ -38,6 +40,11 @@ def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float6
     """Return gap, HOMO and LUMO (3,) in eV; raise NoFeaturesError if the structure has none."""
     assert levels != "none"  # whose width is 0, so that this function is not called
     try:
+        if levels == MOLECULES:
+            # Imports ASE, which the dashboard must not load.
+            from bandgap.descriptors.molecule_levels import molecule_levels_eV
+
+            return molecule_levels_eV(atoms, method=METHOD)
         return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error

@@ -40,7 +40,7 @@ PRESETS: dict[str, DescriptorConfig] = {
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
 PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, soap=Soap())
-for _name in ("chgnet", "chgnet-two-layers"):
+for _name in ("chgnet", "chgnet-two-layers", "sevennet-mf-0"):
     PRESETS[_name] = DescriptorConfig(potential=_name)
 
 
@@ -83,7 +83,9 @@ def config_for(
     return PRESETS[preset]
 
 
-def descriptor_for(elements: Collection[str], *, potential: str = NONE) -> DescriptorConfig:
+def descriptor_for(
+    elements: Collection[str], *, potential: str = NONE, second_potential: str = NONE
+) -> DescriptorConfig:
     """Return the descriptor of a data set without a source model.
 
     For up to 16 elements this is MBTR with SOAP. For more it is composition and neighbours, whose
@@ -94,7 +96,9 @@ def descriptor_for(elements: Collection[str], *, potential: str = NONE) -> Descr
     elements
         Chemical symbols of all structures.
     potential
-        Pretrained potential whose features are added (`potentials.potential_for`).
+        Pretrained potential whose features are added (`potentials.potentials_for`).
+    second_potential
+        Another one.
 
     Raises
     ------
@@ -103,6 +107,19 @@ def descriptor_for(elements: Collection[str], *, potential: str = NONE) -> Descr
     """
     species = config_for(species=tuple(dict.fromkeys(elements))).species
     if len(species) > MAX_MBTR_ELEMENTS:
-        return DescriptorConfig(composition=True, neighbours=True, potential=potential)
+        return DescriptorConfig(
+            composition=True,
+            neighbours=True,
+            potential=potential,
+            second_potential=second_potential,
+        )
     soap = Soap() if set(species) <= set(TABLE_ELEMENTS) else None
-    return DescriptorConfig(species, K1, K2, roots=True, soap=soap, potential=potential)
+    return DescriptorConfig(
+        species,
+        K1,
+        K2,
+        roots=True,
+        soap=soap,
+        potential=potential,
+        second_potential=second_potential,
+    )

@@ -51,7 +51,12 @@ class Electrons:
 
 
 def electrons(
-    numbers: NDArray[np.int64], positions: Floats, *, method: Method, cell: Floats | None = None
+    numbers: NDArray[np.int64],
+    positions: Floats,
+    *,
+    method: Method,
+    cell: Floats | None = None,
+    charge: int = 0,
 ) -> Electrons:
     """Return electron levels and charges of a molecule, or of a crystal at the Gamma point.
 
@@ -65,6 +70,8 @@ def electrons(
         The tight-binding method.
     cell
         Cell (3, 3) of a crystal in angstrom; None for a molecule.
+    charge
+        Total charge in e.
 
     Raises
     ------
@@ -79,7 +86,7 @@ def electrons(
         periodic = {"lattice": cell * BOHR_PER_ANGSTROM, "periodic": np.ones(3, dtype=bool)}
     try:
         calculator: Any = calculator_class(
-            method, numbers, positions * BOHR_PER_ANGSTROM, **periodic
+            method, numbers, positions * BOHR_PER_ANGSTROM, charge=float(charge), **periodic
         )
         calculator.set("verbosity", 0)
         result: Any = calculator.singlepoint()

@@ -23,6 +23,7 @@ PARTS_S = {
     "neighbours": 6e-5,
     "soap": 1.7e-4,
     "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 atoms
+    "second_potential": 9.3e-3,  # SevenNet: 0.55 s for 59 atoms
 }
 LEVELS_S = 5e-3  # more for an atom with electron levels: 0.3 s for 60 atoms
 LAST_RUNS = 5

@@ -9,7 +9,7 @@ import importlib.metadata
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import METHOD
+from bandgap.descriptors.electron_levels import METHOD, MOLECULES
 from bandgap.evaluation.gap_scores import gap_figures
 from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.config import fingerprint
@@ -43,6 +43,13 @@ SOURCE_ALONE = "source, recalibrated"
 Floats = NDArray[np.float64]
 
 
+# Electron levels by the end of an entrant's name, after the plus.
+_LEVELS: Final[Mapping[str, ElectronLevels]] = {
+    "levels": METHOD,
+    "molecules": MOLECULES,
+}
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Methods with their settings, sizes of the training set, seeds, number of test rows.
@@ -50,7 +57,7 @@ class Comparison:
     A share of each training set is held back for conformal intervals, as in `transfer_run`. With
     `by_formula` all structures of one formula are on the same side of a split. A method named
     NAME@K starts from the first K networks of the source; one named NAME+levels gets electron
-    levels.
+    levels, one named NAME+molecules those of the molecules of each crystal.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -74,36 +81,46 @@ class Comparison:
 class Entrant:
     """A method of a comparison.
 
-    `networks` is the number of networks of the source, None for all. `levels` says whether the
-    method gets electron levels.
+    `networks` is the number of networks of the source, None for all. `levels` are the electron
+    levels that the method gets.
     """
 
     method: str
     networks: int | None
-    levels: bool
+    levels: ElectronLevels
 
 
 def entrant_of(name: str) -> Entrant:
-    """Parse NAME, NAME@K or NAME+levels; raises InputError for another form.
+    """Parse NAME, NAME@K, NAME+levels or NAME+molecules; raises InputError for another form.
 
     >>> entrant_of("fine_tune@1")
-    Entrant(method='fine_tune', networks=1, levels=False)
+    Entrant(method='fine_tune', networks=1, levels='none')
     >>> entrant_of("feature_gp+levels")
-    Entrant(method='feature_gp', networks=None, levels=True)
+    Entrant(method='feature_gp', networks=None, levels='GFN1-xTB')
     """
     base, plus, suffix = name.partition("+")
     method, at, count = base.partition("@")
-    if (at and not (count.isdigit() and int(count))) or (plus and suffix != "levels"):
+    if (at and not (count.isdigit() and int(count))) or (plus and suffix not in _LEVELS):
         raise InputError(
             f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and "
-            "either with +levels for a method that gets electron levels."
+            "either with +levels for a method that gets electron levels, or +molecules for one "
+            "that gets those of the molecules of each crystal."
         )
-    return Entrant(method, int(count) if at else None, bool(plus))
+    return Entrant(method, int(count) if at else None, _LEVELS[suffix] if plus else "none")
 
 
 def levels_of(names: Iterable[str]) -> ElectronLevels:
-    """Return the electron levels that the table of these methods must contain."""
-    return METHOD if any(entrant_of(name).levels for name in names) else "none"
+    """Return the electron levels that the table of these methods must contain.
+
+    Raises InputError if the methods get different ones, as a table contains one kind.
+    """
+    kinds = {entrant_of(name).levels for name in names} - {"none"}
+    if len(kinds) > 1:
+        raise InputError(
+            "methods with +levels and with +molecules are compared together. Compare them one "
+            "after another, in different folders."
+        )
+    return kinds.pop() if kinds else "none"
 
 
 def compare(
@@ -182,7 +199,7 @@ def facts_by_method(
     version = importlib.metadata.version("bandgap")
     facts: dict[str, Facts] = {}
     for name in _names(compared, comparison):
-        entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
+        entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, "none")
         inputs = compared.of(entrant.method) if entrant.method else compared.reference
         levels: ElectronLevels = levels_of([name]) if entrant.method else "none"
         config = (
@@ -284,7 +301,7 @@ def _fits_of_split(
         entrant = entrant_of(name) if name in comparison.methods else None
         inputs = work.compared.reference if entrant is None else work.compared.of(entrant.method)
         table = inputs.table
-        if entrant is None or not entrant.levels:
+        if entrant is None or entrant.levels == "none":
             table = replace(table, features=table.features[:, : n_features(inputs.descriptor)])
         split = split_of(
             table,

@@ -13,6 +13,7 @@ _BLOCKS = {
     "neighbours": "distances to neighbours",
     "soap": "averaged SOAP vectors",
     "potential": "features of a pretrained potential",
+    "second_potential": "features of a second pretrained potential",
     "graph": "features of a graph network",
     "size": "the number of atoms",
     "levels": "HOMO, LUMO and gap by tight binding",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import DescriptorConfig, descriptor_for, n_features
-from bandgap.descriptors.potentials import potential_for, potential_obstacle
+from bandgap.descriptors.potentials import potential_obstacle, potentials_for
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -59,15 +59,16 @@ def descriptor_for_labelled(
 ) -> DescriptorConfig:
     """Return the descriptor for the elements of the labelled structures.
 
-    It contains an installed potential that knows them. Raises InputError if no structure is usable
-    and has a gap.
+    It contains up to two installed potentials that know them. Raises InputError if no structure is
+    usable and has a gap.
     """
     elements = labelled_elements(records, gaps_eV)
     if not elements:
         raise InputError(
             f"None of {len(records)} structures can be learned from: none is usable and has a gap."
         )
-    return descriptor_for(elements, potential=potential_for(elements))
+    first, second = potentials_for(elements)
+    return descriptor_for(elements, potential=first, second_potential=second)
 
 
 def potential_obstacle_for(

@@ -24,7 +24,7 @@ CALIBRATOR = "calibrator.json"  # in the folder of a run that has a calibrator
 LEARNING_CURVE = "learning_curve.json"  # in the folder of a run whose curve was measured
 DENSITY = "density.safetensors"  # of the structures that a run learned from
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
-OPTIONAL = ("chgnet", "torch_geometric")  # of extras that describe structures
+OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures
 
 
 def versions() -> dict[str, str]:

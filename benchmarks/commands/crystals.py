@@ -33,7 +33,9 @@ def crystals(
         list[str],
         typer.Option(
             "--method",
-            help="A method. Transfer methods are left out on inorganic. May be repeated.",
+            help="A method; NAME+levels with electron levels (organic), NAME+molecules with those "
+            "of the molecules (perovskites). Transfer methods are left out on inorganic. "
+            "May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[
@@ -86,7 +88,7 @@ def crystals(
         print_criteria(
             fits_of_set,
             {"rmse_eV": read_errors(errors), "crps_eV": read_scores(errors)},
-            method=SETS[name].proposed,
+            method=SETS[name].proposed_among([fit.method for fit in fits_of_set]),
         )
     for peer in PEERS if peers else ():
         if not peer.installed:

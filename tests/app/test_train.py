@@ -303,6 +303,19 @@ def test_levels_at_more_k_points_are_offered_with_levels(
     assert job.title == "Gaussian process, n = 42, electron levels at more k points"
 
 
+def test_levels_of_each_molecule_are_offered_with_levels(
+    visit: Visit, workspace: Workspace
+) -> None:
+    with_gaussian_process(workspace, installed=True)
+    at = tick(tick(visit("train"), LEVELS), "Levels of each molecule alone")
+    more = "Levels at more k points where a cell is small"
+    assert next(box for box in at.checkbox if box.label == more).disabled
+    click(at, "Start the transfer")
+    (job,) = transfers(workspace)
+    assert job.payload["request"]["levels"] == "GFN1-xTB-molecules"
+    assert job.title == "Gaussian process, n = 42, electron levels of the molecules"
+
+
 def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
     dataset = with_gaussian_process(workspace, installed=True)
     gaps = np.linspace(5.0, 8.0, 60)

@@ -261,3 +261,18 @@ def test_table_of_a_set_has_methods_as_rows_and_figures_as_columns(capsys) -> No
         "0.300 +- 0.050" in printed.out and "94.0 +- 0.0" in printed.out and "0.350" in printed.out
     )
     assert "Magpie, random forest, n = 100: 2 of 110 structures cannot be described." in printed.err
+
+
+def test_methods_with_electron_levels_are_on_the_sets_that_have_them() -> None:
+    config = CrystalsBenchmark(("stacking", "stacking+molecules", "feature_gp+levels"), peers=False)
+    assert entrants(config, "perovskites") == ["stacking", "stacking+molecules"]
+    assert entrants(config, "organic") == ["stacking", "feature_gp+levels"]
+    assert entrants(config, "inorganic") == ["stacking"]
+    with pytest.raises(InputError, match="Write NAME"):
+        CrystalsBenchmark(("stacking+xtb",))
+
+
+def test_proposed_method_is_compared_with_its_levels_where_it_was_fitted_with_them() -> None:
+    perovskites = SETS["perovskites"]
+    assert perovskites.proposed_among(["stacking", "stacking+molecules"]) == "stacking+molecules"
+    assert perovskites.proposed_among(["stacking", "parts_gp"]) == "stacking"

@@ -23,7 +23,7 @@ from app.components.train.unseen_elements import (
     unseen,
     unseen_sentence,
 )
-from bandgap.descriptors.electron_levels import SUPERCELL, tight_binding_gaps_problem
+from bandgap.descriptors.electron_levels import MOLECULES, SUPERCELL, tight_binding_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import (
@@ -116,7 +116,7 @@ def setup_form(
             usual=usual_lengths(methods),
             levels_installed=installed,
             numbers=stores.numbers(dataset),
-            levels=proposal.levels != "none",
+            levels=proposal.levels,
             more=more,
         )
     for name, place in choice.time_places.items():
@@ -333,9 +333,8 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
     if request.test_known:
         title.append("tested on known elements")
     if request.levels != "none":
-        title.append(
-            "electron levels" + (" at more k points" if request.levels == SUPERCELL else "")
-        )
+        suffixes = {SUPERCELL: " at more k points", MOLECULES: " of the molecules"}
+        title.append("electron levels" + suffixes.get(request.levels or "", ""))
     if request.baseline:
         title.append(f"difference to {request.baseline}")
     return ", ".join(title)

@@ -11,7 +11,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import METHOD, SUPERCELL
+from bandgap.descriptors.electron_levels import METHOD, MOLECULES, SUPERCELL
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -63,7 +63,7 @@ def choose_split(
     usual: Mapping[str, str],
     levels_installed: bool,
     numbers: Mapping[str, int],
-    levels: bool = False,
+    levels: ElectronLevels = "none",
     more: DeltaGenerator,
 ) -> tuple[TransferRequest, dict[str, int]]:
     """Draw the split and, in another place, more settings, and return them.
@@ -81,7 +81,7 @@ def choose_split(
     numbers
         Number of structures by the name of a stored number, which may be a baseline.
     levels
-        Whether electron levels are proposed.
+        The proposed electron levels.
     more
         Place of the expander with more settings.
 
@@ -115,15 +115,21 @@ def choose_split(
         )
         with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
-            value=levels and levels_installed,
+            value=levels != "none" and levels_installed,
             disabled=not levels_installed,
             help=_LEVELS_HELP
             + ("" if levels_installed else _LEVELS_MISSING)
             + help_link("how-to/electron-levels", "Electron levels"),
         )
+        of_molecules = st.checkbox(
+            "Levels of each molecule alone",
+            value=levels == MOLECULES and levels_installed,
+            disabled=not with_levels,
+            help=_MOLECULES_HELP + help_link("how-to/electron-levels", "Which one"),
+        )
         dense = st.checkbox(
             "Levels at more k points where a cell is small",
-            disabled=not with_levels,
+            disabled=not with_levels or of_molecules,
             help=_SUPERCELL_HELP + help_link("how-to/electron-levels", "Which one"),
         )
         baseline = st.selectbox(
@@ -175,6 +181,8 @@ def choose_split(
     levels_name: ElectronLevels = "none"
     if with_levels:
         levels_name = SUPERCELL if dense else METHOD
+        if of_molecules:
+            levels_name = MOLECULES
     request = TransferRequest(
         n=int(n),
         n_test=n_test,
@@ -234,6 +242,10 @@ _LEVELS_HELP = (
     "crystal, here and for every prediction, and often much smaller errors. Gaussian processes, "
     "kernel ridge and trees learn from all three; the other methods learn what a straight line in "
     "this gap leaves of yours."
+)
+_MOLECULES_HELP = (
+    "Of the molecules inside the crystal, without its metals: for hybrid perovskites and other "
+    "crystals with a framework of metal. A structure without a molecule is left out."
 )
 _SUPERCELL_HELP = (
     "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "

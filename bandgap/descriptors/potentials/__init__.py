@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.blocks import Block
-from bandgap.descriptors.potentials import chgnet
+from bandgap.descriptors.potentials import chgnet, sevennet
 from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import ConfigError
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ase import Atoms
 
 _N_LISTED_IDS: Final = 4
-_ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS)
+_ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS, sevennet.POTENTIAL)
 POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in _ALL}
 # Potentials for the descriptor of a data set without a source, the best first.
-FOR_DATA_SETS: Final = (chgnet.TWO_LAYERS,)
+FOR_DATA_SETS: Final = (chgnet.TWO_LAYERS, sevennet.POTENTIAL)
 NONE: Final = "none"
 # Largest share of structures with unknown elements for which `potential_obstacle` gives a message.
 MAX_UNKNOWN_SHARE: Final = 0.05
@@ -35,12 +35,30 @@ def check_potential(name: str) -> None:
         raise ConfigError(f"potential is {name!r}. Accepted: {', '.join((NONE, *POTENTIALS))}.")
 
 
+def check_second_potential(name: str, *, first: str) -> None:
+    """Raise ConfigError if there is no such potential, or it is the first one too."""
+    check_potential(name)
+    if name == first:
+        raise ConfigError(
+            f"potential and second_potential are both {name!r}. Give two different ones, or only "
+            "`potential`."
+        )
+
+
 def potential_for(elements: Collection[str]) -> str:
     """Return the name of the installed potential that knows all these elements, or "none"."""
-    for potential in FOR_DATA_SETS:
-        if potential.is_installed and set(elements) <= set(potential.elements):
-            return potential.name
-    return NONE
+    return potentials_for(elements)[0]
+
+
+def potentials_for(elements: Collection[str]) -> tuple[str, str]:
+    """Return the names of two installed potentials that know all these elements, each or "none"."""
+    names = [
+        potential.name
+        for potential in FOR_DATA_SETS
+        if potential.is_installed and set(elements) <= set(potential.elements)
+    ]
+    first, second = [*names, NONE, NONE][:2]
+    return first, second
 
 
 def potential_obstacle(elements: Mapping[str, Collection[str]]) -> str:

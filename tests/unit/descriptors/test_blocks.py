@@ -27,12 +27,14 @@ VALUES = {
     "neighbours": True,
     "soap": Soap(radial=3, angular=2, weights=("electronegativity",)),
     "potential": "chgnet",
+    "second_potential": "sevennet-mf-0",
     "size": True,
     "levels": "GFN1-xTB",
 }
 # The package that a block needs.
 PACKAGES = {
     "potential": "chgnet",
+    "second_potential": "sevenn",
     "graph": "torch_geometric",
     "levels": "tblite",
 }

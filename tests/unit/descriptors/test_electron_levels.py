@@ -106,10 +106,13 @@ def test_tight_binding_labels_and_unknown_levels_are_refused(source_folder, worl
 
 
 def test_entrant_names_say_whether_a_method_uses_levels():
-    assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, True)
+    assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, "GFN1-xTB")
     assert levels_of(["fine_tune", "feature_gp"]) == "none"
     assert levels_of(["feature_gp+levels"]) == "GFN1-xTB"
-    assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, True)
+    assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, "GFN1-xTB")
+    assert levels_of(["feature_gp+molecules", "stacking"]) == "GFN1-xTB-molecules"
+    with pytest.raises(InputError, match="with \\+levels and with \\+molecules"):
+        levels_of(["feature_gp+levels", "stacking+molecules"])
     for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
         with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):
             entrant_of(name)

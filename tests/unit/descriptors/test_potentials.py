@@ -21,6 +21,7 @@ from bandgap.descriptors.potentials import (
     potential_card_text,
     potential_for,
     potential_obstacle,
+    potentials_for,
 )
 from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import ConfigError
@@ -131,3 +132,22 @@ def test_few_structures_that_prevent_the_use_of_a_potential_are_named(
     obstacle = potential_obstacle(elements)
     assert message in obstacle
     assert bool(obstacle) == bool(message)
+
+
+def test_two_installed_potentials_are_two_blocks_of_a_data_set(monkeypatch):
+    monkeypatch.setattr(Potential, "is_installed", True)
+    names = potentials_for(("Pb", "I"))
+    assert names == ("chgnet-two-layers", "sevennet-mf-0")
+    assert potentials_for(("Po", "I")) == ("none", "none")
+    descriptor = descriptor_for(("Pb", "I"), potential=names[0], second_potential=names[1])
+    assert [name for name, _ in feature_blocks(descriptor)][-2:] == [
+        f"{POTENTIALS[name].title} features" for name in names
+    ]
+    assert n_features(descriptor) == n_features(descriptor_for(("Pb", "I"))) + 2 * 384
+
+
+def test_same_potential_twice_and_an_unknown_second_one_are_refused():
+    with pytest.raises(ConfigError, match="potential and second_potential are both 'chgnet'"):
+        DescriptorConfig(potential="chgnet", second_potential="chgnet")
+    with pytest.raises(ConfigError, match="potential is 'MACE'. Accepted: none, chgnet"):
+        DescriptorConfig(potential="chgnet", second_potential="MACE")

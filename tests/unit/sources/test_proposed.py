@@ -83,6 +83,20 @@ def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_ins
     )
 
 
+def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_source() -> None:
+    perovskites = Target({("C", "H", "I", "N", "Pb"): 80, ("Cs", "I", "Pb"): 20}, "HSE", n=100)
+    proposal = propose(perovskites, levels_installed=True)
+    assert (proposal.transfers, proposal.method) == (False, "stacking")
+    assert proposal.levels == "GFN1-xTB-molecules"
+    without = propose(perovskites, levels_installed=False)
+    assert (without.method, without.levels) == ("stacking", "none")
+    assert "levels of the molecules" in without.gain and "pip install" in without.gain
+    mixed = Target({("C", "H", "I", "N", "Pb"): 79, ("Cs", "I", "Pb"): 21}, "HSE", n=100)
+    assert propose(mixed, levels_installed=True).levels == "none"
+    tight_binding = Target(perovskites.element_sets, XTB, n=100)
+    assert propose(tight_binding, levels_installed=True).levels == "none"
+
+
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
     """Refused structures and those without a gap are not counted."""
     gaps = np.append(world.gaps_eV, 1.0)
