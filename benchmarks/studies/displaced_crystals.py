@@ -33,7 +33,7 @@ TRAINING_ROWS = {"smoke": 40, "laptop": 200, "paper": 200}
 PROBABILITIES = np.arange(0.1, 1.0, 0.1)
 CALIBRATION = "miscalibration area"
 QUANTITIES = (RMSE, NLL, CALIBRATION)
-METHODS = {name: PRIORS[name] for name in ("NPTL", "Ensemble + L2SP", "Ensemble", "SGHMC + L2SP")}
+METHODS = {name: PRIORS[name] for name in ("NPTL", "Ensemble + L2SP", "Ensemble")}
 
 
 def run(scale: Scale, seed: int) -> Result:
@@ -99,7 +99,8 @@ def run(scale: Scale, seed: int) -> Result:
             "noise of the given standard deviation. Claims are about means over the five.",
             "The paper has images with corruptions and classes, so that numbers cannot be "
             "compared. Priors with PTYL need snapshots that the demo's source does not have. "
-            "Strained cells are not tested.",
+            "Strained cells are not tested. SGHMC is left out: on one of these splits its chains "
+            "diverged at each learning rate that it tries.",
             "Differences count as lower where they are below -2 standard errors.",
         ],
     )
