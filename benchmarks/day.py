@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.jobs.dashboard import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -212,7 +213,8 @@ def dashboard(folder: Path) -> Iterator[str]:
     Raises BandgapError if it prints none.
     """
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
-    command = [sys.executable, "-m", "bandgap", "app", "--port", "0"]
+    port = free_port("127.0.0.1", 0)
+    command = [sys.executable, "-m", "bandgap", "app", "--port", str(port)]
     with subprocess.Popen(
         command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
