@@ -13,7 +13,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.counting import counts_of, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.extxyz import interval_numbers, with_interval
+from bandgap.predictions.extxyz import interval_numbers, predicted_blocks, with_interval
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.parquet import write_parquet
 from bandgap.predictions.reading import read_domain_p
@@ -254,6 +254,20 @@ def test_gaps_of_a_probable_metal_are_widened_about_their_mean_and_intervals_con
     assert widened.interval(0.95)[1][1] == pytest.approx(
         2.0 + 3.0 * (metals.interval(0.95)[1][1] - 2.0), abs=0.01
     )
+
+
+def test_stored_extended_xyz_says_which_intervals_are_changed(
+    predictions: Predictions, tmp_path: Path
+) -> None:
+    records = make_records(4, seed=1, prefix="new")
+    path = tmp_path / "p.extxyz"
+    blocks = list(predicted_blocks(predictions, records, level=0.95, kind="prediction"))
+    path.write_text("".join(blocks))
+    for changes in (IntervalChanges(withhold_below_p=0.05), IntervalChanges(widen_below_p=0.05)):
+        changed = changes.apply(predictions)
+        expected = "".join(predicted_blocks(changed, records, level=0.9, kind="prediction"))
+        assert with_interval(path, changed, level=0.9, kind="prediction").decode() == expected
+        assert 'warning="Interval wi' in expected
 
 
 def test_withheld_rows_are_not_widened_as_well(predictions: Predictions) -> None:
