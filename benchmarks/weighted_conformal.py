@@ -86,8 +86,7 @@ def run_shift(
 
     Raises InputError for an unknown set.
     """
-    if name not in SHIFTED_SETS:
-        raise InputError(f"set {name!r}. Accepted: {', '.join(SHIFTED_SETS)}.")
+    check_set(name)
     shifted = SHIFTED_SETS[name](data, progress)
     settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
     return [
@@ -95,6 +94,12 @@ def run_shift(
         for share in config.shares
         for seed in config.seeds
     ]
+
+
+def check_set(name: str) -> None:
+    """Raise InputError for an unknown set."""
+    if name not in SHIFTED_SETS:
+        raise InputError(f"set {name!r}. Accepted: {', '.join(SHIFTED_SETS)}.")
 
 
 def weighted_half_widths(

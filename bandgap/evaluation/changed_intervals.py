@@ -83,7 +83,7 @@ def changed_coverage_sentence(
     >>> changes = IntervalChanges(widen_below_p=0.05)
     >>> changed_coverage_sentence(ChangedCoverage(200, 188, 12, 8, 12, 11), changes, level=0.95)
     'Of 200 held-out structures of this run, 188 have a domain_p of 0.05 or more: their 95 % \
-intervals contain the gap of 95.7 % of them (of all: 94.0 %). Below it: 8 of 12 as they are, \
+intervals contain the gap of 95.7 % of them (of all: 94.0 %). Of the others: 8 of 12 as they are, \
 11 of 12 widened 2 times.'
     >>> changed_coverage_sentence(None, changes, level=0.95)
     'No held-out structure of this run has a p-value, so that the coverage of the other intervals \
@@ -94,16 +94,22 @@ is not measured.'
             "No held-out structure of this run has a p-value, so that the coverage of the other "
             "intervals is not measured."
         )
-    of_rest = _share(coverage.n_rest_covered, coverage.n_rest)
     of_all = _share(coverage.n_covered, coverage.n)
+    n_rest = f"{coverage.n_rest:,}" if coverage.n_rest else "none"
+    intervals = f"{100 * level:.3g} % intervals"
     text = (
-        f"Of {coverage.n:,} held-out structures of this run, {coverage.n_rest:,} have a domain_p "
-        f"of {changes.highest_p:g} or more: their {100 * level:.3g} % intervals contain the gap of "
-        f"{of_rest} of them (of all: {of_all})."
+        f"Of {coverage.n:,} held-out structures of this run, {n_rest} have a "
+        f"domain_p of {changes.highest_p:g} or more"
     )
+    if coverage.n_rest:
+        of_rest = _share(coverage.n_rest_covered, coverage.n_rest)
+        text += f": their {intervals} contain the gap of {of_rest} of them (of all: {of_all})."
+    else:
+        text += f". The {intervals} of all contain the gap of {of_all}."
     if not coverage.n_changed:
         return text
-    text += f" Below it: {coverage.n_changed_covered:,} of {coverage.n_changed:,} as they are"
+    # these have a smaller p-value, or are not assessable
+    text += f" Of the others: {coverage.n_changed_covered:,} of {coverage.n_changed:,} as they are"
     if coverage.n_widened:
         text += (
             f", {coverage.n_widened_covered:,} of {coverage.n_widened:,} widened "
@@ -114,5 +120,5 @@ is not measured.'
 
 def _share(part: int, n: int) -> str:
     if n < LEAST_PERCENTAGE:
-        return f"{part:,} of {n:,}" if n else "none"
+        return f"{part:,} of {n:,}"
     return f"{100 * part / n:.1f} %"

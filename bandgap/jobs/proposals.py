@@ -70,7 +70,9 @@ def load_proposals(home: Home, run_id: str, job_id: str) -> StoredProposals:
     """Return a stored list; raise ArtifactError if its files are missing or damaged."""
     folder = proposal_folder(home, run_id, job_id)
     try:
-        table = pd.read_csv(folder / TABLE, keep_default_na=False, na_values=[""])
+        table = pd.read_csv(
+            folder / TABLE, keep_default_na=False, na_values=[""], dtype={"alerts": "str"}
+        )
         drawings = tuple(json.loads((folder / DRAWINGS).read_text(encoding="utf-8")))
         description = read_json(folder / DESCRIPTION)
         if len(drawings) != len(table) or not isinstance(description, dict):

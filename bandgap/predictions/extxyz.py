@@ -24,7 +24,7 @@ LEVEL = 0.95
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
 _NUMBER = re.compile(
     r"(?:predicted_gap_eV|predicted_sd_eV|p_metal|domain_p(?:_lowest|_highest)?|"
-    r"(?:lower|upper)_[0-9.]+_eV|interval)="
+    r"(?:lower|upper)_[0-9.]+_eV|interval|warning)="
 )
 
 
@@ -92,11 +92,14 @@ def usable_rows(predictions: Predictions) -> list[int]:
 def with_interval(
     path: Path, predictions: Predictions, *, level: float, kind: IntervalKind
 ) -> bytes:
-    """Return the content of a stored file with the values of these predictions at this level.
+    """Return the content of a stored file with values and warnings of these predictions.
 
     Raises ArtifactError unless the file contains one structure for every row that is not refused.
     """
     numbers = interval_numbers(predictions, level=level, kind=kind)
+    for i, values in zip(usable_rows(predictions), numbers, strict=True):
+        if warning := " ".join(predictions.warning(i).replace("\\", "/").split()):
+            values["warning"] = '"' + warning.replace('"', '\\"') + '"'
     with path.open(encoding="utf-8", newline="\n") as file:
         return "".join(_rewritten(iter(file), numbers, path)).encode()
 

@@ -55,11 +55,13 @@ def preference_sentence(features: str, measured: Measured = MEASURED) -> str:
     'Read the distance first: it told unfamiliar structures from held-out ones better than the \
 p-value, or as well (AUROC 1.00 against 1.00 on perovskites).'
     """
+    if not measured.get(features):
+        return "Read the distance first: it was not compared with the p-value on such features."
     areas = ", ".join(
         f"{one.auroc_distance:.2f} against {one.auroc_p:.2f} on {one.name}"
-        for one in measured.get(features, ())
+        for one in measured[features]
     )
-    areas = f" (AUROC {areas})" if areas else ""
+    areas = f" (AUROC {areas})"
     if preferred_measure(features, measured) == "distance":
         return (
             "Read the distance first: it told unfamiliar structures from held-out ones better than "

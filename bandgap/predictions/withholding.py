@@ -9,7 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.predictions.table import Predictions
+from bandgap.predictions.table import LEVELS, Predictions
+
+Floats = NDArray[np.float64]
 
 SPREADS: Final = ("sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 
@@ -63,9 +65,10 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
     """Return the predictions with wider intervals of unusual structures.
 
     The structures are those of `withhold_intervals`, except where an interval is withheld already.
-    Their distributions are stretched about the mean, which stays: standard deviations and
-    deviations of quantiles are multiplied. A probability of a gap of zero stays too. They get the
-    status warning and the reason as problem.
+    Standard deviations and deviations of quantiles from the mean are multiplied; the means stay.
+    Where the labels contain metals, `p_metal` stays, and the gaps above zero are stretched about
+    their own mean. An interval of any level contains the one before. The rows get the status
+    warning and the reason as problem.
 
     Parameters
     ----------
@@ -77,26 +80,44 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
         Factor of the standard deviations, above 1.
     """
     is_widened = is_below(predictions, below_p) & np.isfinite(predictions.sd_new_eV)
-    factors = np.where(is_widened, factor, 1.0)
-    mean_eV = predictions.mean_eV
-    quantiles_new = mean_eV + factors * (predictions.quantiles_new - mean_eV)
-    if predictions.p_metal is not None:
-        # quantiles of metals are zero, and no quantile is below them
-        is_zero = predictions.quantiles_new <= 0.0
-        quantiles_new = np.where(is_zero, 0.0, np.maximum(quantiles_new, 0.0))
-    unchanged = ~is_widened
-    wider = replace(
-        predictions,
-        sd_mean_eV=factors * predictions.sd_mean_eV,
-        sd_new_eV=factors * predictions.sd_new_eV,
-        quantiles_mean=np.where(
-            unchanged,
-            predictions.quantiles_mean,
-            mean_eV + factors * (predictions.quantiles_mean - mean_eV),
-        ),
-        quantiles_new=np.where(unchanged, predictions.quantiles_new, quantiles_new),
+    rows = np.flatnonzero(is_widened)
+    spreads = {name: getattr(predictions, name).copy() for name in SPREADS}
+    for name in ("sd_mean_eV", "sd_new_eV"):
+        spreads[name][rows] *= factor
+    mean_eV = predictions.mean_eV[rows]
+    spreads["quantiles_mean"][:, rows] = _stretched(
+        predictions.quantiles_mean[:, rows], mean_eV, factor
     )
-    return _with_reasons(wider, is_widened, f"Interval widened {factor:g} times", below_p=below_p)
+    quantiles_new = predictions.quantiles_new[:, rows]
+    if predictions.p_metal is None:
+        wider = _stretched(quantiles_new, mean_eV, factor)
+    else:
+        is_zero = quantiles_new <= 0.0  # quantiles of metals
+        mean_above_zero_eV = np.where(is_zero, 0.0, quantiles_new).sum(axis=0) / np.maximum(
+            (~is_zero).sum(axis=0), 1
+        )
+        wider = _stretched(quantiles_new, mean_above_zero_eV, factor)
+        wider = np.where(is_zero, 0.0, np.maximum(wider, 0.0))
+    spreads["quantiles_new"][:, rows] = wider
+    return _with_reasons(
+        replace(predictions, **spreads),
+        is_widened,
+        f"Interval widened {factor:g} times",
+        below_p=below_p,
+    )
+
+
+def _stretched(quantiles_eV: Floats, centres_eV: Floats, factor: float) -> Floats:
+    """Return quantiles (199, k) with their deviations from centres (k,) multiplied.
+
+    Those from the median on are upper ends of intervals and never decrease, the others are lower
+    ends and never increase.
+    """
+    stretched = centres_eV + factor * (quantiles_eV - centres_eV)
+    is_upper = LEVELS[:, None] >= 0.5
+    return np.where(
+        is_upper, np.maximum(quantiles_eV, stretched), np.minimum(quantiles_eV, stretched)
+    )
 
 
 def is_below(predictions: Predictions, p: float) -> NDArray[np.bool_]:

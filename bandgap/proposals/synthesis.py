@@ -8,9 +8,10 @@ References: P. Ertl and A. Schuffenhauer, J. Cheminform. 1, 8 (2009); R. Brenk e
 """
 
 import functools
+import importlib
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,19 @@ from bandgap.proposals.chemistry import rdkit_module
 
 Floats = NDArray[np.float64]
 
+_SCORER: Final = "rdkit.Contrib.SA_Score.sascorer"
+
 
 def accessibility_scores(smiles: Sequence[str]) -> Floats:
-    """Return the synthetic accessibility of molecules, (n,), from 1 (easy) to 10 (difficult)."""
+    """Return the synthetic accessibility of molecules, (n,), from 1 (easy) to 10 (difficult).
+
+    NaN where RDKit was installed without its scorer, as some distributions are.
+    """
     chem = rdkit_module()
-    scorer = rdkit_module("Contrib.SA_Score.sascorer")
+    try:
+        scorer = importlib.import_module(_SCORER)
+    except ImportError:
+        return np.full(len(smiles), np.nan)
     with warnings.catch_warnings():
         # The scorer does not close the file of its fragments.
         warnings.simplefilter("ignore", ResourceWarning)

@@ -149,7 +149,8 @@ class ProposedMolecules:
         if self.predictions.domain_p is None:
             return (
                 "The run has no density of the structures that it learned from, so that the list "
-                "has no p-values of the domain (`bandgap transfer --density flow`)."
+                "has no p-values of the domain. Train a run with one (page Train, More settings, "
+                "or bandgap transfer --density flow)."
             )
         numbers = unusual_counts(self.predictions.domain_p[0], self.predictions.status)
         return f"{unusual_sentence(*numbers)} Unusual molecules follow the others."

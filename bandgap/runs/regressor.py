@@ -27,6 +27,7 @@ from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import load_for, predict_records
 from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
+from bandgap.storage.manifests import DENSITY
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.ids import with_unique_ids
@@ -310,9 +311,10 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if self.run_.density is None:
             facts = self.run_.manifest.get("density") or {"reason": "not asked for"}
+            reason = facts.get("reason", f"{DENSITY} is missing").rstrip(".")
             raise ConfigError(
                 "This run has no density of the structures that it learned from: "
-                f"{facts['reason'].rstrip('.')}. Fit with density='flow' and at least 200 different"
+                f"{reason}. Fit with density='flow' and at least 200 different"
                 " structures."
             )
         p_values = self.predict_table(X).domain_p

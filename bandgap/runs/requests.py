@@ -5,7 +5,7 @@ setting, add a field here; it then has an option, a widget and an entry in the d
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bandgap.predictions.withholding import IntervalChanges
 
 Device = Literal["auto", "cpu", "cuda"]
+
+WIDEN_FACTOR: Final = 2.0  # of intervals that are widened
 
 _SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
 _DEVICE = Setting(
@@ -245,7 +247,7 @@ class PredictRequest(Request):
             "Factor of standard deviation and width where --widen-below-p widens an interval.",
             metavar="FACTOR",
         ),
-    ] = 2.0
+    ] = WIDEN_FACTOR
     calibrated: Annotated[
         bool,
         Setting(
@@ -287,6 +289,11 @@ class PredictRequest(Request):
                 f"widen_below_p is {self.widen_below_p:g} and withhold_below_p is "
                 f"{self.withhold_below_p:g}, so that no interval is widened. Accepted: a "
                 "widen_below_p above withhold_below_p, or one of them alone."
+            )
+        if not self.widen_below_p and self.widen_factor != WIDEN_FACTOR:
+            raise ValueError(
+                f"widen_factor is {self.widen_factor:g}, but widen_below_p is 0, so that no "
+                "interval is widened. Accepted: a widen_below_p above 0, or no widen_factor."
             )
         return self
 

@@ -44,13 +44,22 @@ def weighted_conformal(
     Test structures contain S, Cl, Br or I. The other structures do not, or 10 % of them do.
     """
     from bandgap.foundation.machine import set_threads
-    from benchmarks.weighted_conformal import SHIFTED_SETS, WEIGHTS, ShiftBenchmark, run_shift
+    from benchmarks.weighted_conformal import (
+        SHIFTED_SETS,
+        WEIGHTS,
+        ShiftBenchmark,
+        check_set,
+        run_shift,
+    )
 
+    names = sets or list(SHIFTED_SETS)
+    for name in names:
+        check_set(name)
     set_threads()
     figures: dict[str, list[dict[str, Any]]] = {}
     config = ShiftBenchmark(n, calibration, test, test, seeds=tuple(range(seeds)))
     with progress_bars() as progress:
-        for name in sets or list(SHIFTED_SETS):
+        for name in names:
             figures[name] = run_shift(
                 name, data, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
             )

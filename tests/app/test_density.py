@@ -18,6 +18,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, load_predictions
 from bandgap.predictions.unusual_rows import unusual_facts
+from bandgap.predictions.window import Window
 from bandgap.predictions.withholding import IntervalChanges
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
@@ -112,6 +113,7 @@ def test_intervals_of_unusual_structures_are_widened_or_withheld_by_choice(
     _, run, _, prediction = trained
     at = visit("predict", run=run, prediction=prediction)
     before = at.dataframe[0].value
+    id_before = at.dataframe[0].proto.id
     assert "held-out structures of this run" not in texts(at)
     at.segmented_control(key="unusual-intervals").set_value("widened").run()
     at.number_input(key="unusual-below").set_value(float(before["domain_p"].mean())).run()
@@ -121,6 +123,8 @@ def test_intervals_of_unusual_structures_are_widened_or_withheld_by_choice(
     np.testing.assert_allclose(widths[1] / widths[0], [1.0, 2.0], rtol=1e-6)
     assert "Interval widened 2 times: domain_p is below" in widened["note"].iloc[1]
     assert "Of 20 held-out structures of this run" in texts(at)
+    # rows may have another order and another status, so that a selection is not kept
+    assert at.dataframe[0].proto.id != id_before
     at.segmented_control(key="unusual-intervals").set_value("withheld").run()
     withheld = at.dataframe[0].value
     assert withheld["upper_eV"].isna().tolist() == [False, True]
@@ -169,6 +173,10 @@ def test_selected_structure_has_the_range_of_its_p_value(
     )
     unseen = dataclasses.replace(stored, domain_p=np.full((3, 2), np.nan))
     assert Table(unseen.to_columns()).about(1)["p-value of the domain"].startswith("not assessable")
+    withheld = IntervalChanges(withhold_below_p=1.0).apply(stored)
+    lines = Table(withheld.to_columns(window=Window(1.0, 2.0))).about(1)
+    assert lines["95 % prediction interval"] == "withheld"
+    assert not any("nan" in text for text in lines.values())
 
 
 def test_applicability_shows_the_p_values_of_a_predicted_data_set(

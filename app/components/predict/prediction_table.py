@@ -183,14 +183,18 @@ class Table:
             level = words.percent(float(values["level"]))
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
+            is_withheld = np.isnan(float(values["sd_eV"]))
+            if is_withheld:
+                interval = "withheld"
             lines[f"{level} {values['interval']} interval"] = interval
             if "p_metal" in values:
                 lines[Quantity.P_METAL.label] = words.percent(float(values["p_metal"]))
-            if "p_window" in values:
+            if "p_window" in values and not is_withheld:
                 lower, _, upper = str(values["window"]).partition(":")
                 chance = words.percent(float(values["p_window"]))
                 lines[f"chance of {lower} to {upper} eV"] = chance
-            lines["standard deviation"] = f"{values['sd_eV']:.2f} eV"
+            if not is_withheld:
+                lines["standard deviation"] = f"{values['sd_eV']:.2f} eV"
             if details is not None and details.nearest[row]:
                 lines["nearest known"] = (
                     f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther "

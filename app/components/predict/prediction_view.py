@@ -139,6 +139,8 @@ def _predictions(
             key += f"-{selection.order}"
         if window is not None:
             key += f"-{window}"
+        if changes:  # other warnings and another order of the rows
+            key += f"-{changes}"
         if mapped.rows is not None:
             key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
         page, page_key = prediction_table.shown_page(rows, key=key)

@@ -48,7 +48,7 @@ def test_counts_are_those_of_both_kinds_of_rows_before_and_after(heldout: HeldOu
     sentence = changed_coverage_sentence(coverage, changes, level=0.95)
     assert "48 have a domain_p of 0.05 or more" in sentence
     assert "the gap of 93.8 % of them (of all: 78.3 %)" in sentence
-    assert sentence.endswith("Below it: 2 of 12 as they are, 12 of 12 widened 2 times.")
+    assert sentence.endswith("Of the others: 2 of 12 as they are, 12 of 12 widened 2 times.")
 
 
 def test_withheld_rows_are_not_counted_as_widened(heldout: HeldOut) -> None:
@@ -56,7 +56,7 @@ def test_withheld_rows_are_not_counted_as_widened(heldout: HeldOut) -> None:
     coverage = changed_coverage(heldout, changes, level=0.95)
     assert coverage is not None and coverage.n_widened == 0 and coverage.n_changed == 12
     assert changed_coverage_sentence(coverage, changes, level=0.95).endswith(
-        "Below it: 2 of 12 as they are."
+        "Of the others: 2 of 12 as they are."
     )
 
 
@@ -66,6 +66,11 @@ def test_few_remaining_rows_are_counted_and_rows_without_p_values_not_measured(
     changes = IntervalChanges(withhold_below_p=0.05)
     of_ten = changed_coverage(heldout.rows(np.arange(5, 20)), changes, level=0.95)
     assert "the gap of 8 of 8 of them" in changed_coverage_sentence(of_ten, changes, level=0.95)
+    of_none = changed_coverage(heldout.rows(np.arange(12)), changes, level=0.95)
+    assert changed_coverage_sentence(of_none, changes, level=0.95) == (
+        "Of 12 held-out structures of this run, none have a domain_p of 0.05 or more. The 95 % "
+        "intervals of all contain the gap of 2 of 12. Of the others: 2 of 12 as they are."
+    )
     without = HeldOut(dataclasses.replace(heldout.predictions, domain_p=None), heldout.gaps_eV)
     assert changed_coverage(without, changes, level=0.95) is None
     assert "is not measured" in changed_coverage_sentence(None, changes, level=0.95)

@@ -14,7 +14,7 @@ from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.job_process import run_job
-from bandgap.jobs.proposals import proposal_folder, submit_proposals
+from bandgap.jobs.proposals import load_proposals, proposal_folder, submit_proposals
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.proposing import propose
 from bandgap.predictions.window import Window
@@ -119,6 +119,18 @@ def test_job_over_the_quota_is_not_started(store: Store, monkeypatch: pytest.Mon
     ended = store.jobs.job(WS, first.id)
     assert ended is not None and ended.state == "failed"
     assert "of at most 2e-06 GB" in ended.error and "BANDGAP_QUOTA_GB" in ended.error
+
+
+def test_list_without_structural_alerts_has_a_column_of_texts(store: Store) -> None:
+    """A column of empty cells would be one of numbers, in which pandas refuses texts."""
+    started = store.start()
+    folder = proposal_folder(store.home, started.run, "0" * 8)
+    folder.mkdir(parents=True)
+    (folder / "proposed.csv").write_text("rank,smiles,alerts\n1,CC,\n2,CO,\n")
+    (folder / "drawings.json").write_text('["", ""]')
+    (folder / "description.json").write_text("{}")
+    alerts = load_proposals(store.home, started.run, "0" * 8).table["alerts"]
+    assert alerts.isna().all() and alerts.dtype == "str"
 
 
 def test_package_that_a_run_needs_is_missed_before_molecules_are_generated(

@@ -34,6 +34,11 @@ def test_distance_is_preferred_where_the_p_value_did_not_beat_it(features: str) 
     assert preference_sentence(features).startswith("Read the distance first")
 
 
+def test_nothing_is_claimed_of_features_that_were_not_measured() -> None:
+    sentence = preference_sentence("unmeasured features")
+    assert "not compared" in sentence and "better" not in sentence
+
+
 def test_p_value_is_preferred_only_where_it_was_better_on_every_set() -> None:
     better = MeasuredSet("a", 0.9, 0.8)
     sets = {"better": (better,), "mixed": (better, MeasuredSet("b", 0.7, 0.8))}

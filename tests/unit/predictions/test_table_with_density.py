@@ -13,7 +13,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.counting import counts_of, unusual_counts_sentence
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.extxyz import interval_numbers, with_interval
+from bandgap.predictions.extxyz import interval_numbers, predicted_blocks, with_interval
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.parquet import write_parquet
 from bandgap.predictions.reading import read_domain_p
@@ -221,7 +221,53 @@ def test_widened_row_of_a_probable_metal_keeps_its_probability_of_zero(
         assert np.all(widened.quantiles_new[:80, row] == 0.0)
         assert np.all(np.diff(widened.quantiles_new[:, row]) >= 0.0)
     before, after = (table.interval(0.95)[1] for table in (metals, widened))
-    assert after[0] == before[0] and after[1] > before[1] + 1.0
+    assert after[0] == before[0] and after[1] > before[1] + 0.5
+
+
+def test_gaps_of_a_probable_metal_are_widened_about_their_mean_and_intervals_contain_the_former(
+    predictions: Predictions,
+) -> None:
+    p_metal = np.array([0.2, 0.4, 0.93, 0.999])
+    n = p_metal.size
+    gaps_eV = np.full((2, n), 2.0)
+    metals = predictions_from_draws(
+        (1.0 - p_metal) * gaps_eV,
+        np.full(2, 0.1),
+        centres=gaps_eV,
+        ids=["a", "b", "c", "d"],
+        files=["x.cif"] * n,
+        formulas=["H2O"] * n,
+        domain=["ok"] * n,
+        status=["ok"] * n,
+        problem=[""] * n,
+        p_metal=p_metal,
+        domain_p=np.full((3, n), 0.01),
+    )
+    widened = widen_intervals(metals, below_p=0.05, factor=3.0)
+    # half of the gaps above zero are below 2 eV, as before
+    np.testing.assert_allclose(widened.quantiles_new[[119, 139], [0, 1]], 2.0, atol=0.02)
+    for level in (0.3, 0.5, 0.95, 0.99):
+        (lower, upper), (lower_after, upper_after) = (
+            table.interval(level) for table in (metals, widened)
+        )
+        assert np.all(lower_after <= lower) and np.all(upper_after >= upper)
+    assert widened.interval(0.95)[1][1] == pytest.approx(
+        2.0 + 3.0 * (metals.interval(0.95)[1][1] - 2.0), abs=0.01
+    )
+
+
+def test_stored_extended_xyz_says_which_intervals_are_changed(
+    predictions: Predictions, tmp_path: Path
+) -> None:
+    records = make_records(4, seed=1, prefix="new")
+    path = tmp_path / "p.extxyz"
+    blocks = list(predicted_blocks(predictions, records, level=0.95, kind="prediction"))
+    path.write_text("".join(blocks))
+    for changes in (IntervalChanges(withhold_below_p=0.05), IntervalChanges(widen_below_p=0.05)):
+        changed = changes.apply(predictions)
+        expected = "".join(predicted_blocks(changed, records, level=0.9, kind="prediction"))
+        assert with_interval(path, changed, level=0.9, kind="prediction").decode() == expected
+        assert 'warning="Interval wi' in expected
 
 
 def test_withheld_rows_are_not_widened_as_well(predictions: Predictions) -> None:

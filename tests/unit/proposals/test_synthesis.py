@@ -1,5 +1,8 @@
 """Hints on the synthesis of molecules."""
 
+import sys
+
+import numpy as np
 import pytest
 
 pytest.importorskip("rdkit")
@@ -15,6 +18,12 @@ def test_common_molecules_are_easier_to_make_than_cages() -> None:
     aspirin, cubane = accessibility_scores([ASPIRIN, CUBANE])
     assert aspirin == pytest.approx(1.58, abs=0.01)
     assert 3 < cubane < 10
+
+
+def test_scores_are_missing_where_rdkit_has_no_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = "rdkit.Contrib.SA_Score.sascorer"
+    monkeypatch.setitem(sys.modules, scorer, None)  # importing it raises ImportError
+    assert np.isnan(accessibility_scores([ASPIRIN, CUBANE])).all()
 
 
 def test_alerting_groups_are_named() -> None:

@@ -95,5 +95,5 @@ def test_notes_say_how_many_are_unusual_or_that_there_is_no_density() -> None:
     assert "1 not assessable. Unusual molecules follow the others." in text
     assert "rings 0.25 (0.12)" in text
     without = proposed(dataclasses.replace(predictions(), domain_p=None))
-    assert "transfer --density flow" in " ".join(notes(without))
+    assert "page Train, More settings, or bandgap transfer --density" in " ".join(notes(without))
     assert "domain_p" not in without.columns()

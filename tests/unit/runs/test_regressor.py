@@ -23,6 +23,7 @@ from bandgap import BandGapRegressor
 from bandgap.cli import app
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.regressor import NotFittedError
+from bandgap.storage.manifests import DENSITY
 from tests.unit.conftest import gaps_of, make_records
 
 QUICK = "kernel_ridge"
@@ -165,6 +166,9 @@ def test_p_values_of_the_domain_are_those_of_the_table_and_survive_save_and_load
     loaded = BandGapRegressor.load(regressor.save(tmp_path / "run"))
     assert loaded.density == "flow"
     np.testing.assert_array_equal(loaded.domain_p(new)[0], p)
+    (tmp_path / "run" / DENSITY).unlink()
+    with pytest.raises(ConfigError, match=f"{DENSITY} is missing"):
+        BandGapRegressor.load(tmp_path / "run").domain_p(new)
 
 
 def test_p_values_of_the_domain_without_a_density_are_refused_with_the_reason(fitted, molecules):

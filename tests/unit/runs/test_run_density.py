@@ -228,6 +228,8 @@ def test_widening_only_what_is_withheld_is_refused() -> None:
         PredictRequest(widen_below_p=0.01, withhold_below_p=0.05)
     with pytest.raises(ConfigError, match="widen_factor"):
         PredictRequest(widen_below_p=0.05, widen_factor=1.0)
+    with pytest.raises(ConfigError, match="widen_factor is 3, but widen_below_p is 0"):
+        PredictRequest(widen_factor=3.0, withhold_below_p=0.05)
 
 
 @pytest.mark.parametrize("chunk", [512, 4])  # in memory, and as a growing table
