@@ -80,11 +80,11 @@ def test_network_sampled_without_layer_weights_has_weights_of_labels(source_of) 
         config = from_dict(entry.config, settings)
         return entry.fit(source, data, config, seed=0, device="cpu")
 
-    few = fitted("bnn", FEW_DRAWS)
-    assert has_few_draws(few)
-    enough = fitted("bnn", {"sampler": FEW_DRAWS["sampler"] | {"draws": 120, "keep": 120}})
+    short_chains = fitted("bnn", FEW_DRAWS)
+    assert has_few_draws(short_chains)
+    long_chains = fitted("bnn", {"sampler": FEW_DRAWS["sampler"] | {"draws": 120, "keep": 120}})
     arguments = {"training": data.features, "gaps_eV": data.gaps_eV}
-    influence = label_influence(enough, data.features[:4], **arguments)
+    influence = label_influence(long_chains, data.features[:4], **arguments)
     assert influence is not None and influence.way == "draws"
     assert (np.diag(influence.weights) > 0).all()
     trained = fitted("fine_tune", QUICK["fine_tune"])
