@@ -29,13 +29,12 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.acquisition import joint_means, rank_by_reduction
-from bandgap.predictions.details import joint_subset, noise_variances
+from bandgap.predictions.details import joint_subset
 from bandgap.predictions.table import LEVELS
 from bandgap.predictions.window import Window
 from bandgap.predictions.window_ranking import rank_for_window
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import Members
-from bandgap.runs.prediction import LEAST_NOISE_SD_EV
 from bandgap.sources.no_source import descriptor_for_labelled, no_source
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import TargetData, get_method
@@ -202,12 +201,7 @@ def choose_labels(
 def ranked(draws: PredictiveDraws, strategy: str, count: int, window: Window) -> Rows:
     """Return the candidates that a strategy chooses, best first, as `next_structures` does."""
     n = draws.centres_eV.shape[1]
-    if draws.p_metal is None:
-        noise = noise_variances(draws.sds_eV, n)
-    else:
-        noise = draws.gaps.sd_eV() ** 2 - draws.flat_means_eV.var(axis=0)
-        noise = np.maximum(noise, LEAST_NOISE_SD_EV**2)
-    rows, means_eV, noise = joint_subset(draws.flat_means_eV, noise, np.arange(n))
+    rows, means_eV, noise = joint_subset(draws.flat_means_eV, draws.noise_variance, np.arange(n))
     if strategy == "reduction":
         return rank_by_reduction(joint_means(means_eV, noise), count).rows
     quantiles_eV = draws.gaps.quantiles(LEVELS)

@@ -54,6 +54,11 @@ def add_data(
 
     jobs, library, id = _opened(workspace, path)
     gaps: dict[str, Any] = {}
+    if labels is None and (unit or column or id_column or level_of_theory):
+        raise InputError(
+            "--unit, --column, --id-column and --level-of-theory are of a table of gaps. Name it "
+            "with --labels, or leave them out."
+        )
     if labels is not None:
         if not labels.is_file():
             raise InputError(f"{labels}: there is no such table of gaps.")

@@ -95,7 +95,12 @@ def explain(
     if len(explanations.rows) == 1:
         (explained,) = explanations.rows
         typer.echo(width_sentence(explained, typical_sd_eV=explanations.typical_sd_eV))
-    if explanations.way in ("", "few draws"):
+    if n_left_out := len(records) - len(explanations.rows):
+        print_note(
+            f"{n_left_out} of {len(records)} structures left out, because they cannot be "
+            "predicted; `bandgap predict` gives the reason of each."
+        )
+    if explanations.rows and explanations.way in ("", "few draws"):
         reason = "The run has too few draws for" if explanations.way else "This method has no"
         print_note(f"{reason} weights of labels: the nearest labelled structures are listed.")
     typer.echo(f"explanations written to {out}")

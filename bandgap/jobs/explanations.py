@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs.added_runs import ADD_RUN
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
@@ -22,18 +23,32 @@ def explanation_path(home: Home, run_id: str, prediction_id: str, *, n: int, row
     return home.prediction_folder(run_id, prediction_id) / name
 
 
+def no_labels_text(jobs: JobStore, library: Library, run: RunRow) -> str:
+    """Return why the labels of a run cannot be compared with a prediction, "" if they can."""
+    if run.dataset in {dataset.id for dataset in library.datasets(run.workspace)}:
+        return ""
+    job = jobs.job(run.workspace, run.job)
+    if job is not None and job.kind == ADD_RUN:
+        return (
+            "This run was made elsewhere and came without its labelled structures, so its labels "
+            "cannot be compared with a prediction. Where they are, `bandgap explain` does it."
+        )
+    return (
+        "The data set of this run was deleted, so its labels cannot be compared with a prediction. "
+        "Restore it from the bin, or train a new run."
+    )
+
+
 def start_explanation(
     jobs: JobStore, library: Library, run: RunRow, *, prediction: str, n: int, row: int
 ) -> Job:
     """Queue the explanation of a row of a prediction, or of all rows where there are few.
 
-    Raises InputError when the data set that the run learned from was deleted.
+    Raises InputError when the data set that the run learned from is not in the workspace.
     """
-    if run.dataset not in {dataset.id for dataset in library.datasets(run.workspace)}:
-        raise InputError(
-            "The data set of this run was deleted, so its labels cannot be compared with a "
-            "prediction. Restore it from the bin, or train a new run."
-        )
+    problem = no_labels_text(jobs, library, run)
+    if problem:
+        raise InputError(problem)
     predicted = jobs.job(run.workspace, prediction)
     if predicted is None:
         raise InputError("This workspace has no such prediction. Choose one from the list.")

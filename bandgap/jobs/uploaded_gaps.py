@@ -5,14 +5,13 @@ The rows of the table travel in the payload of the job, as those of a baseline d
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bandgap.datasets.labels import Labels, match_labels, other_gaps, read_labels
+from bandgap.structures.formats.csv_table import FORMAT as STRUCTURES
 
 if TYPE_CHECKING:
     from bandgap.datasets.matching import Matched
@@ -24,15 +23,11 @@ MAX_NAMES = 1_000  # names of unmatched rows that are stored
 
 
 def is_gap_table(name: str, content: bytes) -> bool:
-    """Return whether a file is a table without texts of structures, which take several lines."""
+    """Return whether a file is a table that the reader of structures does not take for its own."""
     if not name.lower().endswith(TABLE_SUFFIXES):
         return False
     text = content.decode("utf-8-sig", errors="replace")
-    try:
-        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
-    except csv.Error:
-        return False
-    return not any("\n" in cell for cell in cells)
+    return not all(pattern.search(text) for pattern in STRUCTURES.patterns)
 
 
 def gaps_payload(

@@ -36,6 +36,7 @@ Way = Literal["kernel", "draws"]
 Features = NDArray[np.floating[Any]]
 
 MIN_DRAWS = 100  # of a posterior, for covariances of draws
+LABELS_PER_BLOCK = 500  # whose fits by all draws are in memory together
 LARGEST_LEVERAGE = 0.9  # of a label on its own fit, in the divisor of the change
 
 
@@ -163,13 +164,23 @@ def _of_single(
         )
     if not _has_posterior_draws(posterior):
         return None
-    fits_eV = posterior.mean_draws_eV(training)
-    draws = fits_eV.shape[0] * fits_eV.shape[1]
-    return influence_of_draws(
-        posterior.mean_draws_eV(features).reshape(draws, -1),
-        fits_eV.reshape(draws, -1),
-        sigma_eV=posterior.summaries()["sigma_eV"].reshape(draws),
-        gaps_eV=gaps_eV,
+    draws = posterior.n_chains * posterior.n_draws
+    predictions_eV = posterior.mean_draws_eV(features).reshape(draws, -1)
+    sigma_eV = posterior.summaries()["sigma_eV"].reshape(draws)
+    parts = [
+        influence_of_draws(
+            predictions_eV,
+            posterior.mean_draws_eV(training[start : start + LABELS_PER_BLOCK]).reshape(draws, -1),
+            sigma_eV=sigma_eV,
+            gaps_eV=gaps_eV[start : start + LABELS_PER_BLOCK],
+        )
+        for start in range(0, len(training), LABELS_PER_BLOCK)
+    ]
+    return LabelInfluence(
+        np.concatenate([part.weights for part in parts], axis=1),
+        np.concatenate([part.changes_eV for part in parts], axis=1),
+        np.concatenate([part.errors_eV for part in parts], axis=1),
+        "draws",
     )
 
 
@@ -181,10 +192,11 @@ def has_few_draws(posterior: Posterior) -> bool:
     """Return whether a posterior would have weights of labels if it had at least `MIN_DRAWS`."""
     from bandgap.posterior.baseline import BaselinePosterior
     from bandgap.posterior.mixture import PosteriorMixture
+    from bandgap.posterior.pool import PooledPosterior
 
     if isinstance(posterior, BaselinePosterior):
         return has_few_draws(posterior.residual)
-    if isinstance(posterior, PosteriorMixture):
+    if isinstance(posterior, PosteriorMixture | PooledPosterior):
         return any(map(has_few_draws, posterior.members))
     return _is_sampled(posterior) and not _has_posterior_draws(posterior)
 
@@ -198,11 +210,12 @@ def _is_sampled(posterior: Posterior) -> bool:
     from bandgap.posterior.last_layer import LastLayerPosterior
     from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
 
-    return isinstance(posterior, LastLayerPosterior) or (
-        isinstance(posterior, NetworkPosterior)
-        and not isinstance(posterior, ScaledNetworkPosterior)
-        and posterior.layer_weights is not None
-    )
+    if isinstance(posterior, LastLayerPosterior):
+        return True
+    if not isinstance(posterior, NetworkPosterior) or isinstance(posterior, ScaledNetworkPosterior):
+        return False
+    # bnn has no layer weights; networks that are only trained have no R-hat
+    return posterior.layer_weights is not None or "rhat_max" in posterior.diagnostics.figures
 
 
 def influence_of_draws(

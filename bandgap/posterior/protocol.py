@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 MAX_RECORDED = 1000  # draws of a chain in a record
 PRIOR_DRAWS = 1000  # draws of every scale from its prior in a record
+LEAST_NOISE_SD_EV = 0.01  # of a new observation about its mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,32 @@ class PredictiveDraws:
         """Draws of the mean of all chains in one axis, (chain * draw, n)."""
         chains, draws, n = self.means_eV.shape
         return self.means_eV.reshape(chains * draws, n)
+
+    @property
+    def noise_variance(self) -> Floats:
+        """Variance of a new observation about the mean, (n,), in eV^2.
+
+        It is the variance of the observation without that of the draws of the mean. The mean of the
+        components' variances differs from it: in Gaussian processes they contain the variance of
+        the mean, and in conformal predictions the centres contain most of the noise.
+        """
+        if self.p_metal is None:
+            total = _variances(self.centres_eV) + _means(self.wide_sds_eV**2)
+        else:
+            total = self.gaps.sd_eV() ** 2
+        return np.maximum(total - _variances(self.flat_means_eV), LEAST_NOISE_SD_EV**2)
+
+
+def _means(values: Floats) -> Floats:
+    """Return the means over the first axis; those of a structure do not depend on the others."""
+    result: Floats = np.ascontiguousarray(values.T).mean(axis=1)
+    return result
+
+
+def _variances(values: Floats) -> Floats:
+    """Return the variances over the first axis, as `_means`."""
+    result: Floats = np.ascontiguousarray(values.T).var(axis=1)
+    return result
 
 
 class Posterior(Protocol):

@@ -92,11 +92,3 @@ def subset_of_structures(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int
     if n <= max_structures:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, max_structures, replace=False))
-
-
-def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:
-    """Return the expected noise variance (n,) in eV^2 of a mixture with sds (component,) or
-    (component, n).
-    """
-    sds = np.asarray(sds_eV, dtype=np.float64)
-    return np.broadcast_to((sds**2).mean(axis=0), (n,)).copy()

@@ -29,7 +29,12 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.posterior.label_influence import LabelInfluence, has_few_draws, label_influence
+from bandgap.posterior.label_influence import (
+    LABELS_PER_BLOCK,
+    LabelInfluence,
+    has_few_draws,
+    label_influence,
+)
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
 from bandgap.runs.prediction import check_baseline, draw_records
 from bandgap.runs.stored import Run, load_run
@@ -188,7 +193,7 @@ def explain_records(
     # not from the components, whose sd contains that of the mean in Gaussian processes
     noise = float(np.sqrt(np.mean(run.posterior.summaries()["sigma_eV"] ** 2)))
     means = drawn.draws.flat_means_eV
-    typical = float(np.median(run.posterior.mean_draws_eV(labels).std(axis=(0, 1))))
+    typical = float(np.median(_model_sds(run, labels)))
     numbers = range(len(records)) if rows is None else rows
     explained = []
     for k, i in enumerate(usable.tolist()):
@@ -212,6 +217,12 @@ def explain_records(
         typical_sd_eV=typical,
         rows=tuple(explained),
     )
+
+
+def _model_sds(run: Run, inputs: NDArray[Any]) -> Floats:
+    """Return the standard deviations (n,) of the mean in eV; blocks bound the memory."""
+    blocks = [inputs[k : k + LABELS_PER_BLOCK] for k in range(0, len(inputs), LABELS_PER_BLOCK)]
+    return np.concatenate([run.posterior.mean_draws_eV(b).std(axis=(0, 1)) for b in blocks])
 
 
 def _has_weights(run: Run) -> bool:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-LEAST_NOISE_SD_EV = 0.01  # of a label, where almost certainly a metal is predicted
-
 
 @dataclass(frozen=True, eq=False)
 class DrawnRecords:
@@ -330,19 +328,16 @@ def record_details(
     records: Sequence[StructureRecord], drawn: DrawnRecords, *, labelled: NDArray[np.bool_]
 ) -> "PredictionDetails":
     """Return the details of predictions; `labelled` (n,) says which records have a known gap."""
-    from bandgap.predictions.details import PredictionDetails, joint_subset, noise_variances
+    from bandgap.predictions.details import PredictionDetails, joint_subset
 
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
     unlabelled = ~labelled[drawn.usable]
     draws = drawn.draws
-    if draws.p_metal is None:
-        noise = noise_variances(draws.sds_eV, drawn.usable.size)
-    else:
-        noise = draws.gaps.sd_eV() ** 2 - draws.flat_means_eV.var(axis=0)
-        noise = np.maximum(noise, LEAST_NOISE_SD_EV**2)
     joint_rows, means, variances = joint_subset(
-        draws.flat_means_eV[:, unlabelled], noise[unlabelled], drawn.usable[unlabelled]
+        draws.flat_means_eV[:, unlabelled],
+        draws.noise_variance[unlabelled],
+        drawn.usable[unlabelled],
     )
     n_atoms = [record.n_atoms if is_usable[i] else 0 for i, record in enumerate(records)]
     return PredictionDetails(

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.worker import work_all
@@ -46,6 +47,26 @@ def test_table_of_gaps_that_cannot_be_read_is_refused_with_the_way_to_name_its_u
     (problem,) = [error.value for error in at.error]
     assert "gaps.csv: the header 'gap' states no unit" in problem
     assert "add it afterwards under Known gaps" in problem
+    assert workspace.jobs.jobs(workspace.id) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["water.xyz", "gaps.csv", "more.csv"], "2 tables of gaps (gaps.csv, more.csv)"),
+        (["gaps.csv"], "gaps.csv: no structures, and a table of gaps needs them"),
+    ],
+    ids=["two tables", "no structures"],
+)
+def test_tables_of_gaps_are_refused_by_name(
+    visit: Visit, workspace: Workspace, files: list[str], message: str
+) -> None:
+    at = visit("data")
+    table = b"file,gap_eV\nwater.xyz,7.1\n"
+    contents = [(name, WATER if name == "water.xyz" else table, "") for name in files]
+    upload(at, "Structure files", contents)
+    click(at, "Check the files")
+    assert message in at.error[0].value
     assert workspace.jobs.jobs(workspace.id) == []
 
 

@@ -5,8 +5,12 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.explanations import explanation_path
+from bandgap.foundation.errors import InputError
+from bandgap.jobs.added_runs import add_run_archive
+from bandgap.jobs.explanations import explanation_path, start_explanation
+from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
+from bandgap.storage.run_archives import run_archive
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 
 Visit = Callable[..., AppTest]
@@ -68,3 +72,24 @@ def test_button_explains_all_structures_of_a_small_prediction(
     pick(at, prediction, 5)  # needs no further job
     assert any("weight" in f.value for f in at.dataframe)
     assert len(workspace.jobs.jobs(workspace.id, kinds=["explain"])) == 1
+
+
+def test_runs_whose_labels_are_not_there_offer_no_comparison_with_them(
+    visit: Visit, workspace: Workspace, trained
+) -> None:
+    """An added run, and then one whose data set was deleted."""
+    _, run, prediction = trained
+    library, jobs = workspace.library, workspace.jobs
+    archive = run_archive(workspace.home.run_folder(run), name="copy")
+    adding = add_run_archive(jobs, library, workspace.id, archive, name="copy")
+    work_all(workspace.home)
+    added = library.run(workspace.id, adding.payload["run"])
+    assert added is not None
+    with pytest.raises(InputError, match="made elsewhere and came without its labelled"):
+        start_explanation(jobs, library, added, prediction=prediction, n=12, row=2)
+    delete_dataset(library, workspace.id, library.run(workspace.id, run).dataset)
+    explanation_path(workspace.home, run, prediction, n=12, row=2).unlink(missing_ok=True)
+    at = pick(visit("predict", run=run), prediction, 2)
+    assert not at.exception
+    assert "The data set of this run was deleted" in texts(at)
+    assert "Compare it with the labels" not in [button.label for button in at.button]

@@ -79,8 +79,8 @@ def upload_form() -> None:
             if not files:
                 st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
                 return
-            structures, table = uploads.with_gap_table(files)
             try:
+                structures, table = uploads.with_gap_table(files)
                 gaps = None if table is None else _gaps_of(table)
                 dataset = uploads.store_files(
                     structures,

@@ -10,7 +10,12 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.structures.pictures import pictures_of_ids
 from bandgap.foundation.errors import ArtifactError, BandgapError
-from bandgap.jobs.explanations import explanation_job, explanation_path, start_explanation
+from bandgap.jobs.explanations import (
+    explanation_job,
+    explanation_path,
+    no_labels_text,
+    start_explanation,
+)
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.explanations import (
     Explanation,
@@ -51,6 +56,8 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
         explained = None if explanations is None else explanations.of_row(row)
         if explanations is not None and explained is not None:
             explanation_view(explanations, explained, dataset=run.dataset)
+        elif problem := no_labels_text(stores.jobs(), stores.library(), run):
+            st.caption(problem)
         elif st.button(
             "Compare it with the labels",
             icon=":material/help_center:",

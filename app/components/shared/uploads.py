@@ -10,6 +10,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
 from app.components.shared import stores, words
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
@@ -88,16 +89,26 @@ def submit_check(dataset: Dataset, gaps: Mapping[str, Any] | None = None) -> Job
 def with_gap_table(files: Sequence[Any]) -> tuple[list[Any], Any]:
     """Return the structure files of an upload, and its table of gaps or None.
 
-    A single file is one of structures, and so are several tables.
+    Raises InputError for several tables, and for a table without any file of structures.
     """
     tables = [
         file
         for file in files
         if file.name.lower().endswith(TABLE_SUFFIXES) and is_gap_table(file.name, file.getvalue())
     ]
-    if len(tables) != 1 or len(files) == 1:
-        return list(files), None
-    return [file for file in files if file is not tables[0]], tables[0]
+    names = ", ".join(file.name for file in tables)
+    if tables and len(tables) == len(files):
+        raise InputError(
+            f"{names}: no structures, and a table of gaps needs them. Choose the files of the "
+            "structures together with one table. A CSV of structures has a column cif, poscar or "
+            "optimade with their texts."
+        )
+    if len(tables) > 1:
+        raise InputError(
+            f"{len(tables)} tables of gaps ({names}). Accepted: one. Join them into one table, or "
+            "add the second afterwards under Known gaps."
+        )
+    return [file for file in files if file not in tables], tables[0] if tables else None
 
 
 def check_again(job: Job) -> Job:

@@ -92,6 +92,10 @@ def binary_format(content: Content) -> Format | None:
     return None
 
 
+_TABLE_SUFFIXES = (".csv", ".tsv")
+_TABLE = " A table of gaps is given on its own, next to the files or the archive of structures."
+
+
 def detect(text: Text, base: str) -> Format:
     """Return the format of a text.
 
@@ -110,7 +114,7 @@ def detect(text: Text, base: str) -> Format:
         return format_of_name
     raise Unreadable(
         f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
-        f" Accepted: {_accepted()}."
+        f" Accepted: {_accepted()}.{_TABLE if base.lower().endswith(_TABLE_SUFFIXES) else ''}"
     )
 
 

@@ -138,3 +138,10 @@ def test_add_data_with_an_absent_table_says_so(run: Run, tmp_path: Path) -> None
     absent = str(tmp_path / "none.csv")
     result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS, "--labels", absent)
     assert result.exit_code == 1 and "none.csv" in result.stderr
+
+
+def test_add_data_with_a_unit_and_no_table_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.xyz").write_text(WATER)
+    result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS, "--unit", "meV")
+    assert result.exit_code == 1 and "Name it with --labels" in result.stderr
+    assert Library(open_home()).datasets(WS) == []

@@ -22,7 +22,9 @@ def test_explain_needs_only_the_run_and_new_structures(
     run: Run, transferred: Path, waters: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "reasons.csv"
-    done = run("explain", transferred, "--new", waters, "--count", 3, "--out", out)
+    (tmp_path / "broken.cif").write_text("data_broken\n")
+    new = ("--new", waters, "--new", tmp_path / "broken.cif")
+    done = run("explain", transferred, *new, "--count", 3, "--out", out)
     assert done.exit_code == 0, done.stderr
     rows = list(csv.DictReader(out.read_text().splitlines()))
     ids = {row["id"] for row in rows}
@@ -33,6 +35,7 @@ def test_explain_needs_only_the_run_and_new_structures(
         assert all(row["weight"] and row["change_eV"] for row in labels)
         sds = {row["name"] for row in rows if row["id"] == id_ and row["part"] == "sd"}
         assert sds == {"noise", "model"}
+    assert "1 of 9 structures left out" in done.stderr
     assert f"explanations written to {out}" in done.stdout
 
 

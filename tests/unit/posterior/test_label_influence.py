@@ -184,4 +184,7 @@ def test_few_draws_of_an_output_layer_give_no_weights(data) -> None:
     assert has_few_draws(posterior(49))
     assert influence_on_new(posterior(50), data) is not None
     assert not has_few_draws(posterior(50))
-    assert not has_few_draws(fitted("gaussian_process", data))
+    gaussian = fitted("gaussian_process", data)
+    assert not has_few_draws(gaussian)
+    pool = PooledPosterior((gaussian, posterior(49)), ("g", "ridge"), np.array([0.5, 0.5]), 1.0)
+    assert has_few_draws(pool)

@@ -7,7 +7,7 @@ import pytest
 
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions import details as prediction_details
-from bandgap.predictions.details import MAX_DRAWS, PredictionDetails, joint_subset, noise_variances
+from bandgap.predictions.details import MAX_DRAWS, PredictionDetails, joint_subset
 from bandgap.predictions.store import load_details, save_details
 
 
@@ -77,8 +77,3 @@ def test_joint_subset_of_too_many_structures_depends_on_the_seed(
     np.testing.assert_array_equal(
         joint_subset(means, np.arange(100.0), np.arange(100))[0], joint_rows
     )
-
-
-def test_noise_variances_are_means_over_components() -> None:
-    np.testing.assert_allclose(noise_variances([1.0, 3.0], 2), [5.0, 5.0])
-    np.testing.assert_allclose(noise_variances([[1.0, 2.0], [3.0, 4.0]], 2), [5.0, 10.0])

@@ -88,6 +88,13 @@ def test_trees_have_no_weights_but_nearest_structures(data, tmp_path) -> None:
     assert (np.diff([label.distance for label in labels]) >= 0).all()
 
 
+def test_refused_structures_are_left_out_also_where_there_are_no_others(run, data) -> None:
+    refused = read_structures(b"no structure", "broken.xyz")
+    assert explain_predictions(run, data, refused).rows == ()
+    explanations = explain_predictions(run, data, [*refused, data.records[0]])
+    assert [explained.row for explained in explanations.rows] == [1]
+
+
 def test_other_gaps_and_too_many_structures_are_refused(run, data) -> None:
     other = replace(data, gaps_eV=data.gaps_eV + 0.1)
     with pytest.raises(InputError, match="are not those of the run"):

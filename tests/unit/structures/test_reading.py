@@ -125,8 +125,11 @@ def test_text_of_unknown_format_is_refused_with_its_beginning():
     (record,) = read("id,gap_eV\na,1.0\n", "labels.csv")
     assert (
         record.problem
-        == f"not a structure file (it begins with 'id,gap_eV'). Accepted: {ACCEPTED}."
+        == f"not a structure file (it begins with 'id,gap_eV'). Accepted: {ACCEPTED}. A table of "
+        "gaps is given on its own, next to the files or the archive of structures."
     )
+    (record,) = read("some notes\n", "notes.txt")
+    assert record.problem.endswith(f"Accepted: {ACCEPTED}.")
 
 
 @pytest.mark.parametrize("data", [b"", b"\n  \n"])
