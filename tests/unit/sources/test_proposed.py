@@ -88,6 +88,9 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
     proposal = propose(perovskites, levels_installed=True)
     assert (proposal.transfers, proposal.method) == (False, "stacking")
     assert proposal.levels == "GFN1-xTB-molecules"
+    assert "Structures without a molecule, such as CsPbI3, are left out." in proposal.sentence
+    only_hybrid = Target({("C", "H", "I", "N", "Pb"): 80}, "HSE", n=64)
+    assert "are left out" not in propose(only_hybrid, levels_installed=True).sentence
     without = propose(perovskites, levels_installed=False)
     assert (without.method, without.levels) == ("stacking", "none")
     assert "levels of the molecules" in without.gain and "pip install" in without.gain
