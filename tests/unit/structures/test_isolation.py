@@ -151,8 +151,8 @@ def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
     assert 2 <= len(records) <= 90
     assert all(record.atoms is not None for record in records)
     assert last.problem == (
-        f"the structures after the first {len(records)} were not read: these took as much CPU time as"
-        " a file of 300 bytes may take. Unpack it if it is packed, or split it into files with"
+        f"the structures after the first {len(records)} were not read: these took as much CPU time"
+        " as a file of 300 bytes may take. Unpack it if it is packed, or split it into files with"
         " fewer structures."
     )
 
