@@ -138,8 +138,8 @@ def test_given_method_and_levels_are_kept_and_missing_ones_are_proposed(world: W
 def test_proposal_for_given_levels_speaks_of_no_other_ones(levels: str) -> None:
     data = ([record(hybrid_perovskite())], np.array([1.5]))
     target = {"has_source": False, "level_of_theory": "HSE", "n": None}
-    method, taken, proposal = method_and_levels(None, levels, *data, **target)
-    assert (method, taken) == ("stacking", levels) and proposal is not None
+    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
+    assert (method, used_levels) == ("stacking", levels) and proposal is not None
     assert ("levels of the molecules" in proposal.sentence) == (levels == "GFN1-xTB-molecules")
     assert "pip install" not in proposal.sentence
 
