@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bandgap.calculations.reading import Calculation
+from bandgap.foundation.errors import printable
 from bandgap.structures.formats.xyz import extxyz_blocks
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def calculation_columns(results: Sequence[Calculation]) -> dict[str, list[object
         "kind": [r.kind if r.is_usable else None for r in results],
         "level_of_theory": [r.level_of_theory if r.is_usable else "" for r in results],
         "formula": [r.record.formula for r in results],
-        "calculation": [r.record.file for r in results],
+        "calculation": [printable(r.record.file) for r in results],
         "problem": [r.record.problem for r in results],
     }
 

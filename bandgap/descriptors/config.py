@@ -13,7 +13,7 @@ import itertools
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.block_settings import ElectronLevels, GraphBody, Soap
 from bandgap.descriptors.blocks import Block
+from bandgap.foundation.config import STORED_UNLESS_DEFAULT
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.lazy import Registry
 from bandgap.structures.elements import ELEMENTS
@@ -163,7 +164,7 @@ class DescriptorConfig:
     neighbours: bool = False
     soap: Soap | None = None
     potential: str = _NONE
-    second_potential: str = _NONE
+    second_potential: str = field(default=_NONE, metadata=STORED_UNLESS_DEFAULT)
     graph: GraphBody | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,9 @@ from bandgap.foundation.errors import ConfigError
 T = TypeVar("T")
 # Metadata of a field that is stored elsewhere, or not at all.
 STORED_ELSEWHERE: Final = {"stored_elsewhere": True}
+# Metadata of a field that is stored only if it differs from its default. For a setting that is new,
+# so that the fingerprints of stored sources, runs and comparisons do not change.
+STORED_UNLESS_DEFAULT: Final = {"stored_unless_default": True}
 
 _TYPE_NAMES: dict[Any, str] = {
     float: "a number",
@@ -26,10 +29,19 @@ _TYPE_NAMES: dict[Any, str] = {
 def to_dict(config: Any) -> dict[str, Any]:
     """Return a dataclass instance as nested plain values for JSON (tuples become lists).
 
-    A field with the metadata STORED_ELSEWHERE is left out.
+    A field with the metadata STORED_ELSEWHERE is left out, and one with STORED_UNLESS_DEFAULT if
+    it has its default.
     """
-    stored = (f for f in dataclasses.fields(config) if "stored_elsewhere" not in f.metadata)
-    return {f.name: _plain(getattr(config, f.name)) for f in stored}
+    values = {
+        field: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if "stored_elsewhere" not in field.metadata
+    }
+    return {
+        field.name: _plain(value)
+        for field, value in values.items()
+        if "stored_unless_default" not in field.metadata or value != field.default
+    }
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:

@@ -1,8 +1,10 @@
 """The proposed method and electron levels for labelled structures (rules: `sources.proposed`)."""
 
+import functools
 import importlib.util
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,12 +88,15 @@ def method_and_levels(
     requested_levels = None if levels is None else checked_levels(levels)
     if method is not None:
         return method, requested_levels or "none", None
-    proposal = propose_for(
-        records,
-        gaps_eV,
-        has_source=has_source,
-        level_of_theory=level_of_theory,
-        n=n,
-        levels_installed=None if requested_levels is None else requested_levels != "none",
+    propose_with = functools.partial(
+        propose_for, records, gaps_eV, has_source=has_source, level_of_theory=level_of_theory, n=n
     )
-    return proposal.method, requested_levels or proposal.levels, proposal
+    if requested_levels is None:
+        proposal = propose_with()
+        return proposal.method, proposal.levels, proposal
+    proposal = propose_with(levels_installed=requested_levels != "none")
+    if proposal.levels != requested_levels:  # its sentences are on other levels
+        proposal = propose_with(levels_installed=False)
+    # Who gives the levels need not be told to install what computes them.
+    proposal = replace(proposal, gain="")
+    return proposal.method, requested_levels, proposal

@@ -191,7 +191,7 @@ def _models(
             math.sqrt(mse) * standardiser.y_sd_eV,
             seed,
             s.displacement_angstrom,
-            potential_card_text(descriptor.potential),
+            potential_card_text(descriptor.potential, descriptor.second_potential),
             n_held_out=len(trained.splits[k].held_out),
             held_out_rmse_eV=math.sqrt(mse) * standardiser.y_sd_eV,  # no row chose an epoch
         )

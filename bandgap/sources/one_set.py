@@ -85,7 +85,7 @@ def train_source(
         licence,
         rmse,
         seed,
-        potential=potential_card_text(descriptor.potential),
+        potential=potential_card_text(descriptor.potential, descriptor.second_potential),
         graph=graph_description,
         n_held_out=n_held_out if is_measured else 0,
         held_out_rmse_eV=math.sqrt(held_out_mse) * standardiser.y_sd_eV if is_measured else None,

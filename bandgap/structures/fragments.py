@@ -27,6 +27,9 @@ NON_METALS: Final = (
 )
 # fmt: on
 H, C, N, O, P, S = 1, 6, 7, 8, 15, 16  # noqa: E741 - element symbols
+AS, SE, TE = 33, 34, 52
+# Elements that are counted as another one of their group.
+_COUNTED_AS: Final = {AS: P, SE: S}
 # Charge of an atom with this many terminal atoms of O or S: acids without their protons.
 ACID_CHARGES: Final = {
     (C, 2): -1,
@@ -79,10 +82,10 @@ def fragments(atoms: Atoms) -> list[Fragment]:
 def formal_charge(molecule: Fragment) -> int:
     """Return the charge of a molecule in e, with which its number of electrons is even.
 
-    Counted are ammonium and phosphonium (+1), guanidinium, amidinium and imidazolium (+1), and
-    acids that lack protons (`ACID_CHARGES`). If the number of electrons is then odd, a molecule
-    with a nitrogen atom of three neighbours has one electron less, such as pyridinium, and any
-    other molecule has one more, such as thiocyanate.
+    Counted are ammonium, phosphonium and arsonium (+1), oxonium and sulfonium (+1), guanidinium,
+    amidinium and imidazolium (+1), and acids that lack protons (`ACID_CHARGES`). If the number
+    of electrons is then odd, a molecule with a nitrogen atom of three neighbours has one electron
+    less, such as pyridinium, and any other molecule has one more, such as thiocyanate.
     """
     numbers = molecule.numbers.tolist()
     neighbours = _neighbours(molecule)
@@ -98,9 +101,9 @@ def formal_charge(molecule: Fragment) -> int:
 def _atom_charge(atom: int, numbers: list[int], neighbours: list[list[int]]) -> int:
     """Return the charge of a group that is centred on this atom, 0 if it is no such group."""
     around = neighbours[atom]
-    number = numbers[atom]
+    number = _COUNTED_AS.get(numbers[atom], numbers[atom])
+    n_terminal = sum(numbers[k] in (O, S) and len(neighbours[k]) == 1 for k in around)
     if number in (N, P) and len(around) == 4:
-        n_terminal = sum(numbers[k] in (O, S) and len(neighbours[k]) == 1 for k in around)
         return 1 if n_terminal == 0 else ACID_CHARGES.get((number, n_terminal), 0)
     if number == C and len(around) == 3:
         amines = [k for k in around if numbers[k] == N and len(neighbours[k]) == 3]
@@ -108,7 +111,10 @@ def _atom_charge(atom: int, numbers: list[int], neighbours: list[list[int]]) -> 
         is_saturated = all(numbers[k] == H or len(neighbours[k]) == 4 for k in remaining)
         if len(amines) == 3 or (len(amines) == 2 and is_saturated):
             return 1
-    n_terminal = sum(numbers[k] in (O, S) and len(neighbours[k]) == 1 for k in around)
+    if number in (O, S, TE) and len(around) == 3 and all(numbers[k] in (H, C) for k in around):
+        return 1
+    if number == C and len(around) == 2:  # carbon dioxide, not a carboxylate
+        return 0
     return ACID_CHARGES.get((number, n_terminal), 0)
 
 

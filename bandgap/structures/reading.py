@@ -164,20 +164,22 @@ def files_under(path: Path) -> list[str]:
 
 
 def _from_path(path: Path, limits: Limits, *, max_records: int) -> Iterable[StructureRecord]:
+    # A name of another encoding can be opened, and not be written to a table as it is.
+    name = str(path).encode(errors="replace").decode()
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            return [_refused_record(str(path), "no files in the folder")]
+            return [_refused_record(name, "no files in the folder")]
         if not stat.S_ISREG(status.st_mode):
-            return [_refused_record(str(path), "not a file but a device or a pipe")]
+            return [_refused_record(name, "not a file but a device or a pipe")]
         content = Content.at(path, size=status.st_size)
-        if not _is_archive(content, str(path)) and content.size > limits.max_file_bytes:
-            return [_refused_record(str(path), _size_failure(content.size, limits))]
+        if not _is_archive(content, name) and content.size > limits.max_file_bytes:
+            return [_refused_record(name, _size_failure(content.size, limits))]
     except FileNotFoundError:
-        return [_refused_record(str(path), "there is no such file")]
+        return [_refused_record(name, "there is no such file")]
     except (OSError, ValueError) as error:
-        return [_refused_record(str(path), _opening_failure(error))]
-    return read_isolated(path, str(path), limits=limits, max_records=max_records, parts_of=parts_of)
+        return [_refused_record(name, _opening_failure(error))]
+    return read_isolated(path, name, limits=limits, max_records=max_records, parts_of=parts_of)
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,9 @@ def _obstacle_message(
     )
 
 
-def potential_card_text(name: str) -> str:
-    """Return the entry of this potential in the card of a source model, or "" for "none"."""
-    return "" if name == NONE else POTENTIALS[name].card_text
+def potential_card_text(*names: str) -> str:
+    """Return the entry of these potentials in the card of a source model, "" for "none" only."""
+    return "; ".join(POTENTIALS[name].card_text for name in names if name != NONE)
 
 
 def pooled_features(atoms: "Atoms", name: str) -> NDArray[np.float64]:

@@ -1,5 +1,7 @@
 """`bandgap labels`."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,17 @@ def test_labels_writes_a_table_and_structures_that_match(
     ]
     assert [record.info["gap_eV"] for record in records] == [1.5, 0.0]
     assert labels.level_of_theory == "PBE; SCAN"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_labels_of_a_folder_whose_name_is_not_utf8_are_written(
+    run: Run, calculations: Path, tmp_path: Path
+) -> None:
+    (calculations / "metal").rename(calculations / os.fsdecode(b"caf\xe9"))
+    table = tmp_path / "labels.csv"
+    result = run("labels", calculations, "--out", table)
+    assert result.exit_code == 0
+    assert "runs/caf?/vasprun.xml" in table.read_text(encoding="utf-8")
 
 
 def test_labels_without_a_usable_calculation_writes_nothing(

@@ -151,3 +151,10 @@ def test_same_potential_twice_and_an_unknown_second_one_are_refused():
         DescriptorConfig(potential="chgnet", second_potential="chgnet")
     with pytest.raises(ConfigError, match="potential is 'MACE'. Accepted: none, chgnet"):
         DescriptorConfig(potential="chgnet", second_potential="MACE")
+
+
+def test_card_text_names_both_potentials_with_their_licences():
+    names = ("chgnet-two-layers", "sevennet-mf-0")
+    text = potential_card_text(*names)
+    assert all(POTENTIALS[name].licence in text for name in names)
+    assert potential_card_text("none", "none") == ""

@@ -12,6 +12,8 @@ from bandgap.runs.proposal import method_and_levels
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
+from tests.unit.descriptors.samples import record
+from tests.unit.structures.test_fragments import hybrid_perovskite
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
 WITH_METALS = {("C", "H", "O", "Zn"): 70, ("C", "H", "N"): 30}
@@ -88,6 +90,9 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
     proposal = propose(perovskites, levels_installed=True)
     assert (proposal.transfers, proposal.method) == (False, "stacking")
     assert proposal.levels == "GFN1-xTB-molecules"
+    assert "Structures without a molecule, such as CsPbI3, are left out." in proposal.sentence
+    only_hybrid = Target({("C", "H", "I", "N", "Pb"): 80}, "HSE", n=64)
+    assert "are left out" not in propose(only_hybrid, levels_installed=True).sentence
     without = propose(perovskites, levels_installed=False)
     assert (without.method, without.levels) == ("stacking", "none")
     assert "levels of the molecules" in without.gain and "pip install" in without.gain
@@ -127,6 +132,16 @@ def test_given_method_and_levels_are_kept_and_missing_ones_are_proposed(world: W
     assert method_and_levels(None, "none", *data, **target)[:2] == ("feature_gp", "none")
     with pytest.raises(ConfigError, match="levels is 'DFT'"):
         method_and_levels(None, "DFT", *data, **target)
+
+
+@pytest.mark.parametrize("levels", ["none", "GFN1-xTB", "GFN1-xTB-molecules"])
+def test_proposal_for_given_levels_speaks_of_no_other_ones(levels: str) -> None:
+    data = ([record(hybrid_perovskite())], np.array([1.5]))
+    target = {"has_source": False, "level_of_theory": "HSE", "n": None}
+    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
+    assert (method, used_levels) == ("stacking", levels) and proposal is not None
+    assert ("levels of the molecules" in proposal.sentence) == (levels == "GFN1-xTB-molecules")
+    assert "pip install" not in proposal.sentence
 
 
 def test_run_without_a_method_uses_the_proposal(

@@ -66,3 +66,15 @@ def test_descriptor_without_a_network_has_no_file(tmp_path):
     assert save_descriptor(tmp_path, plain) == to_dict(plain)
     assert not (tmp_path / GRAPH).exists()
     assert load_descriptor(tmp_path, to_dict(plain)) == plain
+
+
+def test_setting_that_is_new_does_not_change_the_fingerprint_of_a_stored_descriptor(tmp_path):
+    """With another fingerprint, fits on all labels would be refused for runs stored before."""
+    assert set(to_dict(DescriptorConfig(composition=True))) == {
+        *("species", "k1", "k2", "k3", "normalisation", "roots", "size", "neutral", "levels"),
+        *("composition", "neighbours", "soap", "potential", "graph"),
+    }
+    both = DescriptorConfig(potential="chgnet-two-layers", second_potential="sevennet-mf-0")
+    entry = json.loads(json.dumps(save_descriptor(tmp_path, both)))
+    assert load_descriptor(tmp_path, entry) == both
+    assert fingerprint(both) != fingerprint(DescriptorConfig(potential="chgnet-two-layers"))

@@ -101,6 +101,20 @@ def tetrahedron(centre, corners, length):
     return Atoms(centre + corners, np.vstack([np.zeros(3), length * ends]))
 
 
+def sulfonium():
+    """Trimethylsulfonium, the ion of (CH3)3SPbI3."""
+    directions = tetrahedron("S", "C4", 1.81).positions[1:4]
+    hydrogens = []
+    for carbon in directions:
+        axis = carbon / np.linalg.norm(carbon)
+        side = np.cross(axis, [0.3, 0.5, 0.8])
+        side /= np.linalg.norm(side)
+        for angle in 2.0 * np.pi * np.arange(3) / 3.0:
+            around = np.cos(angle) * side + np.sin(angle) * np.cross(axis, side)
+            hydrogens.append(carbon + 1.09 * (axis / 3.0 + np.sqrt(8.0) / 3.0 * around))
+    return Atoms("SC3H9", [np.zeros(3), *directions, *hydrogens])
+
+
 def pyridinium():
     ring = molecule("C5H5N")
     nitrogen = int(np.flatnonzero(ring.numbers == 7)[0])
@@ -122,6 +136,12 @@ def pyridinium():
         (tetrahedron("S", "O4", 1.48), -2),
         (tetrahedron("P", "O4", 1.54), -3),
         (tetrahedron("N", "H4", 1.03), 1),
+        (tetrahedron("As", "H4", 1.50), 1),
+        (tetrahedron("O", "H4", 1.00)[:4], 1),
+        (sulfonium(), 1),
+        (tetrahedron("Se", "O4", 1.64), -2),
+        (molecule("CO2"), 0),
+        (molecule("CS2"), 0),
         (tetrahedron("B", "F4", 1.40), -1),
     ],
     ids=[
@@ -135,6 +155,12 @@ def pyridinium():
         "sulfate",
         "phosphate",
         "NH4",
+        "AsH4",
+        "oxonium",
+        "sulfonium",
+        "selenate",
+        "carbon dioxide",
+        "carbon disulfide",
         "BF4",
     ],
 )

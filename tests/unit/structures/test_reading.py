@@ -3,6 +3,7 @@
 import gzip
 import os
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,6 +218,18 @@ def test_folder_is_read_in_order_and_every_file_has_a_verdict(tmp_path: Path):
         ("m-1", str(tmp_path / "b" / "m.xyz"), "ready"),
         ("m-2", str(tmp_path / "b" / "m.xyz"), "ready"),
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_path_that_is_not_utf8_is_read_and_can_be_written_to_a_table(tmp_path: Path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / os.fsdecode(b"na\xefve.cif")).write_text(cif())
+    (record,) = read_paths(folder)
+    assert (record.id, record.status) == ("na?ve", "ready")
+    assert record.file.encode("utf-8").endswith(b"/caf?/na?ve.cif")
+    (missing,) = read_paths(folder / "missing.cif")
+    assert missing.file.encode("utf-8").endswith(b"/caf?/missing.cif")
 
 
 def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
