@@ -20,10 +20,10 @@ A number *agrees* if it differs from the printed one by at most $q$ standard err
 difference (the Monte-Carlo errors of both, where the paper prints one) plus one unit of the last
 printed digit. $q$ is set so that all numbers of a study agree with probability 0.99 if nothing
 differs, and the standard errors are exact; with few data sets they are rough. A number that agrees
-only because $q$ standard errors exceed the printed number is *too uncertain to tell* (marked with
-?). A statement on the difference of two methods is decided at 95 % by Student's distribution over
-data sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with the
-date of their last run.
+where $q$ Monte-Carlo errors of ours exceed the printed number is *too uncertain to tell* (marked
+with ?). A statement on the difference of two methods is decided at 95 % by Student's distribution
+over data sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with
+the date of their last run.
 """
 
 HOLDS = {True: "yes", False: "no", None: "undecided"}

@@ -7,7 +7,7 @@ A row agrees if its value differs from the printed one by at most
 where e are the Monte-Carlo standard errors and u is one unit of the last printed digit (some tables
 are truncated, not rounded). q is a quantile of the normal distribution at which all compared rows
 of a study agree with probability 0.99, if both computations have the same expectations. A row that
-agrees only because q standard errors exceed the printed number itself is too uncertain to tell.
+agrees where q standard errors of ours exceed the printed number is too uncertain to tell.
 
 A statement on a difference between two methods is decided by Student's distribution over the data
 sets. It is undecided (None) where the data sets are too few for its direction.
@@ -72,11 +72,10 @@ class Row:
         return abs(self.value - self.printed) <= quantile * error + self.printed_unit
 
     def is_too_uncertain(self, quantile: float) -> bool:
-        """Whether the row agrees, but with errors above the printed number, which tell nothing."""
+        """Whether the row agrees, but our error exceeds the printed number: more data sets tell."""
         if self.printed is None or not self.agrees(quantile):
             return False
-        error = math.hypot(self.error, self.printed_error)
-        return quantile * error > max(abs(self.printed), self.printed_unit)
+        return quantile * self.error > max(abs(self.printed), self.printed_unit)
 
 
 @dataclass(frozen=True)
