@@ -103,6 +103,7 @@ def compare(
 
     from bandgap.foundation.engines import use_engine
     from bandgap.storage.result_folders import check_table_folder
+    from bandgap.transfer import check_method_name
 
     choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
     check_inputs(structures, choice)
@@ -110,6 +111,8 @@ def compare(
     check_table_folder(out, RESULTS)
     folder = source_path(source)
     check_source(folder)
+    for name in methods or ():
+        check_method_name(name)
 
     # Imported after the inputs were checked, because they import torch.
     from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps

@@ -203,13 +203,15 @@ def drawn_rows(
     """Return weights (n,) of mean 2 and labels (n,) of rows and drawn pseudo-observations.
 
     Pseudo-observations are those of the base measure: rows drawn with replacement, with the probe's
-    `values` (n,) plus noise of this sd. All observations of one input collapse to one.
+    `values` (n,) plus noise of this sd. All observations of one input collapse to one. Weights,
+    rows and noise have separate streams, so that two alphas have the same draws of the data.
     """
     n = y.size
     m = BaseMeasure(alpha).n_pseudo
-    places = rng.integers(n, size=m)
-    pseudo = values[places] + sd * rng.standard_normal(m)
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    of_weights, of_rows, of_noise = rng.spawn(3)
+    places = of_rows.integers(n, size=m)
+    pseudo = values[places] + sd * of_noise.standard_normal(m)
+    generator = torch.Generator().manual_seed(int(of_weights.integers(2**62)))
     draws = dirichlet_weights(n, m, alpha=alpha, n_draws=1, generator=generator)
     weights = 2.0 * n * draws[0].numpy()
     omega = weights[:n] + np.bincount(places, weights[n:], n)

@@ -231,7 +231,8 @@ def _claims(rows: list[Row]) -> list[Claim]:
             errors["GpGp"] = values.get(("", ERROR, "GpGp", parameter), math.inf)
             best.append(min(errors, key=lambda method: errors[method]))
         texts.append(", ".join(f"{p}: {m}" for p, m in zip(PARAMETERS, best, strict=True)))
-    seconds = {row.method: row.value for row in rows if row.quantity == SECONDS}
+    # Of the first steps that the text states; GpGp has no other.
+    seconds = {row.method: row.value for row in rows if row.reading == MACHINE}
     return [
         Claim(
             "SGFS has lower errors than the others.",

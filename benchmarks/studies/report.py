@@ -19,8 +19,14 @@ was chosen to meet a printed number. A number that is not met is a finding.
 A number *agrees* if it differs from the printed one by at most $q$ standard errors of the
 difference (the Monte-Carlo errors of both, where the paper prints one) plus one unit of the last
 printed digit. $q$ is set so that all numbers of a study agree with probability 0.99 if nothing
-differs. `python -m benchmarks study --list` shows all studies with the date of their last run.
+differs, and the standard errors are exact; with few data sets they are rough. A number that agrees
+where $q$ Monte-Carlo errors of ours exceed the printed number is *too uncertain to tell* (marked
+with ?). A statement on the difference of two methods is decided at 95 % by Student's distribution
+over data sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with
+the date of their last run.
 """
+
+HOLDS = {True: "yes", False: "no", None: "undecided"}
 
 
 def write_report(
@@ -101,8 +107,7 @@ def study_page(study: Study, stored: StoredResult) -> str:
     if result.claims:
         lines += ["| statement | holds | evidence |", "|---|---|---|"]
         lines += [
-            f"| {claim.text} | {'yes' if claim.holds else 'no'} | {claim.evidence} |"
-            for claim in result.claims
+            f"| {claim.text} | {HOLDS[claim.holds]} | {claim.evidence} |" for claim in result.claims
         ]
         lines.append("")
     lines += rows_tables(result.rows, quantile=result.quantile)
@@ -127,7 +132,8 @@ def rows_tables(rows: Sequence[Row], *, quantile: float) -> list[str]:
         cells = {(row.setting, row.method): cell(row, quantile=quantile) for row in part}
         title = f"{quantity}" + (f" ({reading})" if reading else "")
         lines += [
-            f"{title}: ours ± Monte-Carlo error [printed]; ≠ marks numbers that do not agree.",
+            f"{title}: ours ± Monte-Carlo error [printed]; ≠ marks numbers that do not agree, ? "
+            "numbers that are too uncertain to tell.",
             "",
             f"| | {' | '.join(methods)} |",
             "|---" * (1 + len(methods)) + "|",
@@ -148,4 +154,6 @@ def cell(row: Row, *, quantile: float) -> str:
         text += f" [{row.printed:g}]"
         if not row.agrees(quantile):
             text += " ≠"
+        elif row.is_too_uncertain(quantile):
+            text += " ?"
     return text

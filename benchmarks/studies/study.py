@@ -6,7 +6,11 @@ A row agrees if its value differs from the printed one by at most
 
 where e are the Monte-Carlo standard errors and u is one unit of the last printed digit (some tables
 are truncated, not rounded). q is a quantile of the normal distribution at which all compared rows
-of a study agree with probability 0.99, if both computations have the same expectations.
+of a study agree with probability 0.99, if both computations have the same expectations. A row that
+agrees where q standard errors of ours exceed the printed number is too uncertain to tell.
+
+A statement on a difference between two methods is decided by Student's distribution over the data
+sets. It is undecided (None) where the data sets are too few for its direction.
 """
 
 import math
@@ -14,7 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
+from scipy.stats import t as student
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,8 +29,9 @@ if TYPE_CHECKING:
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
 FALSE_ALARM = 0.01  # of all rows of a study together
+CONFIDENCE = 0.95  # of the direction of a difference, one-sided
 
-Outcome = Literal["agrees", "disagrees", "cannot be compared"]
+Outcome = Literal["agrees", "disagrees", "undecided", "cannot be compared"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +71,22 @@ class Row:
         error = math.hypot(self.error, self.printed_error)
         return abs(self.value - self.printed) <= quantile * error + self.printed_unit
 
+    def is_too_uncertain(self, quantile: float) -> bool:
+        """Whether the row agrees, but our error exceeds the printed number: more data sets tell."""
+        if self.printed is None or not self.agrees(quantile):
+            return False
+        return quantile * self.error > max(abs(self.printed), self.printed_unit)
+
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the text that the study checks, and the numbers that decide it."""
+    """A statement of the text that the study checks, and the numbers that decide it.
+
+    `holds` is None if the numbers do not decide it.
+    """
 
     text: str
-    holds: bool
+    holds: bool | None
     evidence: str
 
 
@@ -126,8 +143,7 @@ class Result:
         ]
         quantile = quantile_of(len(rows))
         return [
-            f'Read as "{reading}", {sum(row.agrees(quantile) for row in part)} of {len(part)} '
-            "agree."
+            f'Read as "{reading}", {agreement(part, quantile=quantile, what="")}.'
             for reading in dict.fromkeys(row.reading for row in rows)
             for part in [[row for row in rows if row.reading == reading]]
         ]
@@ -137,8 +153,12 @@ class Result:
         """Whether all rows that count agree and all claims hold."""
         if not self.compared_rows and not self.claims:
             return "cannot be compared"
-        holds = all(claim.holds for claim in self.claims)
-        return "agrees" if holds and not self.disagreeing() else "disagrees"
+        if self.disagreeing() or any(claim.holds is False for claim in self.claims):
+            return "disagrees"
+        is_undecided = any(claim.holds is None for claim in self.claims) or any(
+            row.is_too_uncertain(self.quantile) for row in self.compared_rows
+        )
+        return "undecided" if is_undecided else "agrees"
 
     @property
     def summary(self) -> str:
@@ -146,11 +166,12 @@ class Result:
         compared = self.compared_rows
         parts = []
         if compared:
-            n_agree = len(compared) - len(self.disagreeing())
-            parts.append(f"{n_agree} of {len(compared)} printed numbers agree")
+            parts.append(agreement(compared, quantile=self.quantile, what="printed numbers "))
         if self.claims:
-            n_hold = sum(claim.holds for claim in self.claims)
-            parts.append(f"{n_hold} of {len(self.claims)} statements hold")
+            n_hold = sum(claim.holds is True for claim in self.claims)
+            n_undecided = sum(claim.holds is None for claim in self.claims)
+            text = f"{n_hold} of {len(self.claims)} statements hold"
+            parts.append(text + (f", {n_undecided} undecided" if n_undecided else ""))
         return self.outcome + (f" ({'; '.join(parts)})." if parts else ".")
 
     @property
@@ -202,3 +223,36 @@ def quantile_of(n_rows: int) -> float:
     (2.58, 3.89)
     """
     return float(norm.ppf(1.0 - 0.5 * FALSE_ALARM / max(n_rows, 1)))
+
+
+def agreement(rows: Sequence[Row], *, quantile: float, what: str) -> str:
+    """Return how many rows agree, and how many are too uncertain to tell."""
+    n_uncertain = sum(row.is_too_uncertain(quantile) for row in rows)
+    n_agree = sum(row.agrees(quantile) for row in rows) - n_uncertain
+    text = f"{n_agree} of {len(rows)} {what}agree"
+    return text + (f", {n_uncertain} too uncertain to tell" if n_uncertain else "")
+
+
+def is_below_zero(differences: NDArray[np.float64]) -> bool | None:
+    """Return whether the expectation of differences (data set,) is below 0; None if undecided.
+
+    Student's distribution, because the standard error of a few data sets is itself uncertain.
+
+    >>> is_below_zero(np.array([-1.0, -1.1, -0.9])), is_below_zero(np.array([1.0, 1.1, 0.9]))
+    (True, False)
+    >>> is_below_zero(np.array([-0.9, -0.1, -0.2])) is None  # 1.6 standard errors below 0
+    True
+    """
+    n = len(differences)
+    mean = float(differences.mean())
+    margin = float(student.ppf(CONFIDENCE, n - 1) * differences.std(ddof=1) / math.sqrt(n))
+    if mean < -margin:
+        return True
+    return False if mean > margin else None
+
+
+def all_hold(verdicts: Sequence[bool | None]) -> bool | None:
+    """Return False if one verdict is False, else None if one is undecided, else True."""
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True

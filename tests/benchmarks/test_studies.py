@@ -25,7 +25,15 @@ from benchmarks.studies.published_tables import FOLDER as PUBLISHED
 from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
 from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
-from benchmarks.studies.study import Claim, Result, Row, Study, quantile_of
+from benchmarks.studies.study import (
+    Claim,
+    Result,
+    Row,
+    Study,
+    all_hold,
+    is_below_zero,
+    quantile_of,
+)
 
 REPORT = Path(__file__).parents[2] / "docs" / "development" / "studies"
 
@@ -72,6 +80,39 @@ class TestVerdict:
 
     def test_failed_claim_disagrees(self):
         assert Result(claims=[Claim("a", False, "b")]).outcome == "disagrees"
+
+    def test_number_with_an_error_above_the_printed_one_is_no_agreement(self):
+        result = Result(rows=[row(), row(value=20.0, error=30.0), row()])
+        assert result.summary == (
+            "undecided (2 of 3 printed numbers agree, 1 too uncertain to tell)."
+        )
+        texts = [report.cell(number, quantile=result.quantile)[-1] for number in result.rows]
+        assert texts == ["]", "?", "]"]
+
+    def test_number_that_differs_is_not_called_uncertain(self):
+        assert not row(value=1000.0, error=30.0).is_too_uncertain(2.6)
+        assert Result(rows=[row(value=1000.0, error=30.0)]).outcome == "disagrees"
+
+    def test_undecided_statement_neither_agrees_nor_disagrees(self):
+        claims = [Claim("a", True, "b"), Claim("c", None, "d")]
+        assert Result(claims=claims).summary == ("undecided (1 of 2 statements hold, 1 undecided).")
+        assert Result(claims=[*claims, Claim("e", False, "f")]).outcome == "disagrees"
+
+    def test_direction_of_few_data_sets_is_decided_in_95_of_100_cases(self):
+        """Without a difference, 5 % of samples of 3 are below 0 and 5 % above.
+
+        With the normal quantile 2 in place of Student's 2.9 it would be 9 %. Three standard
+        deviations of 4,000 samples are 1 %.
+        """
+        rng = np.random.default_rng(0)
+        verdicts = [is_below_zero(rng.standard_normal(3)) for _ in range(4000)]
+        assert verdicts.count(True) / 4000 == pytest.approx(0.05, abs=0.0104)
+        assert verdicts.count(False) / 4000 == pytest.approx(0.05, abs=0.0104)
+
+    def test_all_hold_is_undecided_only_without_a_contradiction(self):
+        assert all_hold([True, True]) is True
+        assert all_hold([True, None]) is None
+        assert all_hold([None, False]) is False
 
     def test_quantile_gives_one_false_alarm_in_a_hundred_studies(self):
         rng = np.random.default_rng(0)

@@ -146,6 +146,10 @@ def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Pat
         ),
         (("train-source", "--structures", absent, "--label", "gap_eV", *out), no_such_file),
         (("compare", "--source", absent, *labelled, *out), no_manifest),
+        (
+            ("compare", *demo, *labelled, "--method", "rigde", *out),
+            "method 'rigde' does not exist.",
+        ),
         (("refit", absent, *out), no_manifest),
         (("predict", "--model", absent, *structures, *out), no_manifest),
         (("compute-next", "--model", absent, *structures, *out), no_manifest),

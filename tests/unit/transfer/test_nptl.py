@@ -11,7 +11,7 @@ from bandgap.foundation.progress import no_progress
 from bandgap.inference.batch.bootstrap import block_weights, stream
 from bandgap.inference.batch.training import StackTraining
 from bandgap.transfer import nptl
-from bandgap.transfer.nptl import BootstrapRecipe, NptlConfig, plan_of, recipe_of
+from bandgap.transfer.nptl import BootstrapRecipe, NptlConfig, drawn_rows, plan_of, recipe_of
 from bandgap.transfer.shared.folds import held_out_masks, start_of
 from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.stack_plan import Setting
@@ -228,3 +228,15 @@ def test_drawn_pseudo_observations_of_alpha_0_are_none(source_of, target):
     at = start(source_of(), target)
     sample = BootstrapRecipe(10, "drawn").sample(at, 0, value=0.0, seed=7)
     np.testing.assert_allclose(sample.labels, at.y, atol=1e-12)
+
+
+def test_two_alphas_have_the_same_random_weights_of_the_data():
+    """Pseudo-observations of 0: weight times label is the weight of the row, but for the total."""
+
+    def weights_of_rows(alpha):
+        rng = stream(7, 0, "weights")
+        omega, labels = drawn_rows(np.ones(20), np.zeros(20), 0.0, alpha=alpha, rng=rng)
+        return omega * labels / (omega * labels).sum()
+
+    # 500 and 10,000 pseudo-observations.
+    np.testing.assert_allclose(weights_of_rows(10.0), weights_of_rows(1000.0), rtol=1e-9)

@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.inference.network.interweaving import informed_directions, step_interwoven
+from bandgap.inference.network.interweaving import _Line, informed_directions, step_interwoven
+from bandgap.inference.network.joint_density import log_density
+from bandgap.inference.network.scale_moves import POINTS
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.network.problems import (
     CPU,
@@ -84,6 +86,25 @@ def test_moves_keep_the_joint_law_of_weights_scales_and_labels(prior_name, colum
         assert stats.kstest(inside, stats.chi2(columns).cdf).pvalue > FALSE_ALARM / 16
         outside = q.flatten(1) - q.flatten(1) @ basis @ basis.T
         torch.testing.assert_close(outside, before.flatten(1) - before.flatten(1) @ basis @ basis.T)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_density_along_the_line_is_that_of_its_ends_with_prior_and_jacobian(problem, layer):
+    """The change of variables shrinks 3 directions of z by e^-d; the prior of z is N(0, I)."""
+    net, prior = problem
+    state = state_of([-1.0, -0.4, 0.3, -0.8, 0.1], [0.5, 0.2, -2.0, 1.0, 0.4])
+    z = draw_z(net, 2)
+    line = _Line(net, prior, z, state, layer, orthonormal(net, 3)[layer])
+    d = torch.linspace(-0.7, 0.9, 2 * POINTS, dtype=torch.float64).reshape(2, POINTS)
+    values = line(d)
+    for point in range(POINTS):
+        moved_z, moved = line.end(d[:, point])
+        change = sum(
+            (old.square() - new.square()).flatten(1).sum(1)
+            for old, new in zip(z, moved_z, strict=True)
+        )
+        expected = log_density(net, moved_z, moved, prior) - 3 * d[:, point] + 0.5 * change
+        torch.testing.assert_close(values[:, point], expected)
 
 
 def test_weights_in_the_subspace_and_other_scales_stay(problem):
