@@ -52,6 +52,12 @@ _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
 _ERROR_WORDS = {
     "error", "err", "std", "stdev", "sd", "sigma", "uncertainty", "unc", "mae", "rmse", "variance",
 }  # fmt: skip
+# Words of columns that are computed from gaps and are no gaps.
+_DERIVED_WORDS = {
+    "log", "log10", "ln", "log1p", "sqrt", "inverse", "difference", "diff", "delta", "shift",
+    "change", "residual", "scaled", "normalized", "normalised", "standardized", "standardised",
+    "zscore", "rank", "percentile",
+}  # fmt: skip
 # Texts of cells without a value, those of Excel, pandas and Windows among them.
 _EMPTY = {
     "", "nan", "-nan", "na", "n/a", "n.a.", "none", "null", "nat", "-", "--", "\u2013", "\u2014",
@@ -306,7 +312,8 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
     if column is not None:
         return header.index(column) if column in header else f"no column {column!r}."
     words = [set(words_of_name(cell)) for cell in header]
-    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & _ERROR_WORDS]
+    no_gap_words = _ERROR_WORDS | _DERIVED_WORDS
+    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & no_gap_words]
     plain_columns = [
         i for i in gap_columns if set(words_of_name(header[i])) <= _PLAIN_WORDS | set(UNIT_WORDS)
     ]

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
+from scipy.spatial import cKDTree
 
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.records import Records, StructureRecord
@@ -26,6 +26,7 @@ FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is p
 # of every coordinate) gives 0.07 A, 0.05 A gives 0.04 A, and a strain of 1 % gives 0.03 A.
 NEAR_ANGSTROM = 0.06
 N_QUANTILES = 8  # of the distances over the atoms of an element
+_N_FIRST = 4  # structures that are compared before all within the limit
 MOST_COMPARED = 3_000  # structures of a whole data set: 1 to 5 ms each
 
 
@@ -58,12 +59,12 @@ class NearCopies:
             tested = [row for row in formula_rows if row in place]
             compared = [row for row in formula_rows if row in reference]
             if tested and compared:
-                differences = _mean_differences(
-                    [self._distances[row] for row in tested],
-                    [self._distances[row] for row in compared],
+                result[[place[row] for row in tested]] = _is_near_any(
+                    np.array([self._distances[row] for row in tested]),
+                    np.array([self._distances[row] for row in compared]),
+                    rows=np.array(tested),
+                    compared_rows=np.array(compared),
                 )
-                differences[np.equal.outer(tested, compared)] = np.inf
-                result[[place[row] for row in tested]] = differences.min(axis=1) <= NEAR_ANGSTROM
         return result
 
     @cached_property
@@ -107,9 +108,45 @@ def _rows_by_formula(records: Records) -> dict[FormulaKey, list[int]]:
     return rows
 
 
-def _mean_differences(first: Sequence[Floats], second: Sequence[Floats]) -> Floats:
-    """Return the mean absolute differences (n, m) of n and m vectors."""
-    a = np.array(first)
-    b = np.array(second)
-    result: Floats = cdist(a, b, metric="cityblock") / a.shape[1]
+def _is_near_any(
+    vectors: Floats,
+    compared: Floats,
+    *,
+    rows: NDArray[np.int_],
+    compared_rows: NDArray[np.int_],
+) -> NDArray[np.bool_]:
+    """Return which of n vectors (n, d) are near-copies of one of m vectors (m, d) of other rows.
+
+    Means over parts of a vector differ on average at most as much as the vector, and have few
+    dimensions: those that are near are found by a search tree, and then compared as a whole.
+    """
+    coarse = 4 * N_QUANTILES
+    means = _means_of_parts(vectors, coarse)
+    tree = cKDTree(_means_of_parts(compared, coarse))
+    is_near = np.zeros(len(rows), dtype=bool)
+    # A structure with near-copies mostly has one among the first by these means.
+    nearest = tree.query(means, k=min(_N_FIRST, len(compared)), p=1)[1].reshape(len(rows), -1)
+    for candidates in nearest.T:
+        is_close = _are_close(vectors, compared[candidates])
+        is_near |= is_close & (compared_rows[candidates] != rows)
+    finer_means = _means_of_parts(vectors, N_QUANTILES)
+    finer_compared = _means_of_parts(compared, N_QUANTILES)
+    radius = NEAR_ANGSTROM * means.shape[1] + 1e-9
+    for k in np.flatnonzero(~is_near):
+        candidates = np.array(tree.query_ball_point(means[k], radius, p=1), dtype=np.intp)
+        candidates = candidates[compared_rows[candidates] != rows[k]]
+        candidates = candidates[_are_close(finer_means[k], finer_compared[candidates])]
+        is_near[k] = bool(_are_close(vectors[k], compared[candidates]).any())
+    return is_near
+
+
+def _are_close(first: Floats, second: Floats) -> NDArray[np.bool_]:
+    """Return which rows of two arrays (n, d) differ on average at most by the limit."""
+    result: NDArray[np.bool_] = np.abs(first - second).mean(axis=1) <= NEAR_ANGSTROM + 1e-12
     return result
+
+
+def _means_of_parts(vectors: Floats, size: int) -> Floats:
+    """Return the means (n, part) of parts of vectors (n, d) that have `size` numbers."""
+    means: Floats = vectors.reshape(len(vectors), -1, size).mean(axis=2)
+    return means

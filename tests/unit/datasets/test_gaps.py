@@ -87,6 +87,9 @@ def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
     [
         ("gap_nm", "nm"),
         ("gap_keV", "kev"),
+        ("gap_ueV", "uev"),
+        ("gap (\u00b5eV)", "\u03bcev"),
+        ("gap_mRy", "mry"),
         ("gap_THz", "thz"),
         ("gap_au", "au"),
     ],

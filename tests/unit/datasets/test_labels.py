@@ -362,3 +362,11 @@ def test_read_labels_first_line_with_an_empty_value_is_no_header():
 def test_read_labels_quoted_decimal_commas_have_a_remedy():
     with pytest.raises(InputError, match="Write decimal points, or separate the columns by semi"):
         read_labels(b'id,gap_eV\na,"1,5"\n')
+
+
+@pytest.mark.parametrize("header", ["log10_gap_eV", "gap_eV_difference", "delta gap (eV)"])
+def test_column_computed_from_gaps_is_no_gap_column_unless_it_is_named(header: str) -> None:
+    table = f"id,{header}\na,1.5\nb,2.5\n".encode()
+    with pytest.raises(InputError, match="no gap column"):
+        read_labels(table)
+    assert read_labels(table, column=header).gaps_eV.tolist() == [1.5, 2.5]

@@ -1,0 +1,39 @@
+"""Numbers of a table have one notation, whatever the language of the browser.
+
+The fixture `_tables_have_number_formats` of conftest.py applies the check to every table that a
+test of the pages draws.
+"""
+
+import pandas as pd
+import pytest
+import streamlit as st
+
+from app.components.shared import tables
+from bandgap.foundation.quantities import Quantity
+from tests.app.number_formats import columns_without_format
+
+TABLE = pd.DataFrame({"id": ["a", "b"], "gap_eV": [1.5, None], "n": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (None, ["gap_eV"]),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")}, []),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)")}, ["gap_eV"]),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="localized")}, ["gap_eV"]),
+        ({"gap_eV": st.column_config.Column("gap (eV)")}, ["gap_eV"]),
+        ({"gap_eV": None}, []),
+    ],
+    ids=["no settings", "printf", "no format", "of the browser", "any column", "hidden"],
+)
+def test_column_of_floats_needs_a_printf_format(config: object, names: list[str]) -> None:
+    assert columns_without_format(TABLE, config) == names  # type: ignore[arg-type]
+    assert columns_without_format(TABLE.style, config) == names  # type: ignore[arg-type]
+    assert columns_without_format(TABLE.astype(object), config) == names  # type: ignore[arg-type]
+
+
+def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
+    names = [quantity.column for quantity in Quantity if quantity.unit]
+    table = pd.DataFrame({name: [1.5] for name in names})
+    assert columns_without_format(table, tables.columns(names)) == []
