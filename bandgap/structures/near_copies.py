@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.records import Records, StructureRecord
@@ -26,7 +26,9 @@ FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is p
 # of every coordinate) gives 0.07 A, 0.05 A gives 0.04 A, and a strain of 1 % gives 0.03 A.
 NEAR_ANGSTROM = 0.06
 N_QUANTILES = 8  # of the distances over the atoms of an element
+_LIMIT = NEAR_ANGSTROM + 1e-12  # with the rounding of a sum
 _N_FIRST = 4  # structures that are compared before all within the limit
+_BLOCK_ROWS = 128  # structures that are compared with all others at a time
 MOST_COMPARED = 3_000  # structures of a whole data set: 1 to 5 ms each
 
 
@@ -117,32 +119,35 @@ def _is_near_any(
 ) -> NDArray[np.bool_]:
     """Return which of n vectors (n, d) are near-copies of one of m vectors (m, d) of other rows.
 
-    Means over parts of a vector differ on average at most as much as the vector, and have few
-    dimensions: those that are near are found by a search tree, and then compared as a whole.
+    The means of parts of two vectors differ on average at most as much as the vectors. Only the
+    pairs whose means are near are compared number by number, in blocks that need little memory.
     """
-    coarse = 4 * N_QUANTILES
-    means = _means_of_parts(vectors, coarse)
-    tree = cKDTree(_means_of_parts(compared, coarse))
+    means = _means_of_parts(vectors, N_QUANTILES)
+    compared_means = _means_of_parts(compared, N_QUANTILES)
+    n_first = min(_N_FIRST, len(compared))
     is_near = np.zeros(len(rows), dtype=bool)
-    # A structure with near-copies mostly has one among the first by these means.
-    nearest = tree.query(means, k=min(_N_FIRST, len(compared)), p=1)[1].reshape(len(rows), -1)
-    for candidates in nearest.T:
-        is_close = _are_close(vectors, compared[candidates])
-        is_near |= is_close & (compared_rows[candidates] != rows)
-    finer_means = _means_of_parts(vectors, N_QUANTILES)
-    finer_compared = _means_of_parts(compared, N_QUANTILES)
-    radius = NEAR_ANGSTROM * means.shape[1] + 1e-9
-    for k in np.flatnonzero(~is_near):
-        candidates = np.array(tree.query_ball_point(means[k], radius, p=1), dtype=np.intp)
-        candidates = candidates[compared_rows[candidates] != rows[k]]
-        candidates = candidates[_are_close(finer_means[k], finer_compared[candidates])]
-        is_near[k] = bool(_are_close(vectors[k], compared[candidates]).any())
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = np.arange(start, min(start + _BLOCK_ROWS, len(rows)))
+        differences = _mean_differences(means[block], compared_means)
+        differences[np.equal.outer(rows[block], compared_rows)] = np.inf
+        # A structure with near-copies mostly has one among the first by these means.
+        first = np.argpartition(differences, n_first - 1, axis=1)[:, :n_first]
+        for nearest in first.T:
+            difference = np.abs(vectors[block] - compared[nearest]).mean(axis=1)
+            is_other = compared_rows[nearest] != rows[block]
+            is_near[block] |= is_other & (difference <= _LIMIT)
+        is_candidate = differences <= _LIMIT
+        open_rows = np.flatnonzero(is_candidate.any(axis=1) & ~is_near[block])
+        columns = np.flatnonzero(is_candidate[open_rows].any(axis=0))
+        exact = _mean_differences(vectors[block[open_rows]], compared[columns])
+        pairs = is_candidate[np.ix_(open_rows, columns)] & (exact <= _LIMIT)
+        is_near[block[open_rows]] = pairs.any(axis=1)
     return is_near
 
 
-def _are_close(first: Floats, second: Floats) -> NDArray[np.bool_]:
-    """Return which rows of two arrays (n, d) differ on average at most by the limit."""
-    result: NDArray[np.bool_] = np.abs(first - second).mean(axis=1) <= NEAR_ANGSTROM + 1e-12
+def _mean_differences(first: Floats, second: Floats) -> Floats:
+    """Return the mean absolute differences (n, m) of n and m vectors."""
+    result: Floats = cdist(first, second, metric="cityblock") / first.shape[1]
     return result
 
 
