@@ -124,25 +124,25 @@ def _groups(distances: list[Floats]) -> list[int]:
     """
     vectors = np.array(distances)
     n = len(vectors)
-    # Means differ at most as much as the vectors, and have few dimensions for the search.
+    # Means differ at most as much as the vectors, and are fewer numbers.
     means = vectors.reshape(n, -1, N_QUANTILES).mean(axis=2)
-    tree = cKDTree(means)
     first = np.full(n, -1, dtype=np.int64)
-    n_open = n  # vectors without a group
+    without_group = np.arange(n)
     for i in range(n):
         if first[i] >= 0:
             continue
         first[i] = i
-        n_open -= 1
         linked = [i]
         # Every vector joins a group once, so that many equal ones need no list of all pairs.
-        while linked and n_open:
+        while linked:
             k = linked.pop()
-            near = np.array(tree.query_ball_point(means[k], TOLERANCE_ANGSTROM, p=np.inf))
-            near = near[first[near] < 0]
+            without_group = without_group[first[without_group] < 0]
+            if not len(without_group):
+                break
+            differences = np.abs(means[without_group] - means[k]).max(axis=1)
+            near = without_group[differences <= TOLERANCE_ANGSTROM]
             near = near[np.abs(vectors[near] - vectors[k]).max(axis=1) <= TOLERANCE_ANGSTROM]
             first[near] = i
-            n_open -= len(near)
             linked += near.tolist()
     return first.tolist()
 
