@@ -37,3 +37,27 @@ def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
     names = [quantity.column for quantity in Quantity if quantity.unit]
     table = pd.DataFrame({name: [1.5] for name in names})
     assert columns_without_format(table, tables.columns(names)) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {"gap_eV": st.column_config.Column("gap (eV)", width=70)},
+        {"gap_eV": st.column_config.NumberColumn("gap (eV)", help="of the crystal")},
+        {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")},
+        {"gap_eV": None},
+    ],
+    ids=["no settings", "any column", "number", "printf", "hidden"],
+)
+def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: object) -> None:
+    settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]
+    assert columns_without_format(TABLE, settings) == []
+    assert set(settings) == {"gap_eV"}
+    given = (config or {}).get("gap_eV", {})  # type: ignore[attr-defined]
+    if given:
+        assert {name: settings["gap_eV"][name] for name in given if name != "type_config"} == {
+            name: value for name, value in given.items() if name != "type_config"
+        }
+        stated = (given.get("type_config") or {}).get("format")
+        assert settings["gap_eV"]["type_config"]["format"] == (stated or "%.6g")
