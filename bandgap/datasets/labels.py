@@ -427,10 +427,17 @@ def _small_gaps_warning(gaps_eV: NDArray[np.float64], unit: Unit, *, column: str
 def _unit_hint(values_eV: Sequence[float], unit: Unit) -> str:
     """Return a question for another unit if the values are too large for gaps in this one."""
     numbers = [value for value in values_eV if np.isfinite(value) and value >= 0]
-    median = float(np.median(numbers)) if numbers else 0.0
-    if unit == "eV" and LARGEST_GAP_EV < median <= 1000 * LARGEST_GAP_EV:
+    too_large = [value for value in numbers if value > LARGEST_GAP_EV]
+    if not too_large:
+        return ""
+    first = too_large[0]
+    if unit != "eV":
+        return f" {first / TO_EV[unit]:g} {unit} is {first:.4g} eV. Is the unit right?"
+    if max(too_large) > 1000 * LARGEST_GAP_EV:
+        return ""
+    if float(np.median(numbers)) > LARGEST_GAP_EV:
         return " Is the unit meV? Write it into the header (gap_meV)."
-    return ""
+    return f" Is {first:g} in meV, unlike the other rows? Write all gaps in one unit."
 
 
 def _without_repeats(

@@ -28,6 +28,7 @@ UNIT_WORDS: dict[str, Unit] = {
     "ha": "Hartree",
     "hartree": "Hartree",
     "hartrees": "Hartree",
+    "eh": "Hartree",
     "ry": "Rydberg",
     "rydberg": "Rydberg",
     "kj": "kJ/mol",

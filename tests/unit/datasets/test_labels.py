@@ -171,6 +171,16 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
             id="probably-mev",
         ),
         pytest.param(
+            b"id,gap_eV\na,2684.5\nb,1.2\nc,1.1\n",
+            r"Is 2684.5 in meV, unlike the other rows\? Write all gaps in one unit",
+            id="one-row-in-mev",
+        ),
+        pytest.param(
+            b"id,gap_Ha\na,5\nb,6\n",
+            r"5 Hartree is 136.1 eV. Is the unit right\?",
+            id="electronvolts-as-hartree",
+        ),
+        pytest.param(
             b"id,band_gap\na,1\n",
             "states no unit, and a unit is never guessed.*`--unit eV`.*on the page Data",
             id="no-unit",
