@@ -89,16 +89,21 @@ def root_element(content: Content) -> str:
 
     A packed file may end early: what comes before its end is searched.
     """
+    match = _ROOT.search(_COMMENT.sub(b"", unpacked_head(content, CHUNK_BYTES)))
+    return match.group(1).decode() if match else ""
+
+
+def unpacked_head(content: Content, size: int) -> bytes:
+    """Return the first `size` bytes after decompression, or those before a damaged place."""
     head = b""
     try:
         with content.opened() as stream:
             unpacked = _unpacked(stream)
-            while len(head) < CHUNK_BYTES and (piece := unpacked.read(_PIECE_BYTES)):
+            while len(head) < size and (piece := unpacked.read(_PIECE_BYTES)):
                 head += piece
     except (Unreadable, OSError, EOFError, zlib.error, zipfile.BadZipFile):
         pass
-    match = _ROOT.search(_COMMENT.sub(b"", head))
-    return match.group(1).decode() if match else ""
+    return head
 
 
 def is_packed_badly(content: Content) -> bool:

@@ -1,24 +1,30 @@
 """Find the calculations in folders and archives, and give each its structure, gap and level."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import cast
 
 import numpy as np
 
 from bandgap.calculations.band_edges import GapKind
-from bandgap.calculations.espresso import espresso_outcome
-from bandgap.calculations.outcome import Outcome
-from bandgap.calculations.packed_xml import root_element
-from bandgap.calculations.search import CalculationFile, NamedSource, calculation_files
-from bandgap.calculations.vasp import vasp_outcome
-from bandgap.foundation.errors import InputError, printable
+from bandgap.calculations.records import all_parts, converged_parts, refused_record
+from bandgap.calculations.search import (
+    NamedSource,
+    Place,
+    calculation_id,
+    calculation_places,
+)
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.structures.checks import to_record
-from bandgap.structures.contents import Content
-from bandgap.structures.draft import Unreadable
 from bandgap.structures.ids import RepeatedIds
-from bandgap.structures.records import DEFAULT_LIMITS, Problem, StructureRecord
+from bandgap.structures.isolation import read_isolated
+from bandgap.structures.records import STREAM_LIMITS, StructureRecord
+
+_REMEDY = (
+    "Give the output of a calculation at one structure (NSW = 0, or calculation = 'scf'), or copy"
+    " the file again from where it was made"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +76,9 @@ def read_calculations(
     list of Calculation
         One for each `vasprun.xml` of VASP and each XML file of Quantum ESPRESSO 6 and later, which
         may be gzipped, in the order of the paths, with unique ids. The id is the path below the
-        given folder, or the name of the file. A folder with an OUTCAR alone has a result without a
-        gap.
+        given folder, or the name of the file. A folder with an OUTCAR alone, or with an output of
+        FHI-aims or CRYSTAL, has a result without a gap. Every file is read in a separate process
+        with limits of time and memory (see `bandgap.structures.isolation`).
 
     Raises
     ------
@@ -113,10 +120,11 @@ def read_sources(
         As `read_calculations`; empty if there is no calculation.
     """
     results = []
-    for file, n_read, n_files in calculation_files(sources):
-        progress(Update("Reading calculations", n_read, n_files, message=file.id))
-        results.append(_read_file(file, keep_unconverged=keep_unconverged))
-    progress(Update("Reading calculations", len(results), len(results)))
+    places = calculation_places(sources)
+    for n_read, place in enumerate(places):
+        progress(Update("Reading calculations", n_read, len(places), message=place.id))
+        results += [_calculation(record) for record in _records(place, keep=keep_unconverged)]
+    progress(Update("Reading calculations", len(places), len(places)))
     new_ids = RepeatedIds(result.record.id for result in results).new_ids()
     return [
         replace(result, record=replace(result.record, id=new_ids[i])) if i in new_ids else result
@@ -124,36 +132,37 @@ def read_sources(
     ]
 
 
-def _read_file(file: CalculationFile, *, keep_unconverged: bool) -> Calculation:
-    """Read one file. One that gives no gap has a refused record with the reason."""
-    if file.content is None:
-        return _refused(file, file.refusal)
-    try:
-        outcome = _outcome(file.content)
-        if outcome.unconverged and not keep_unconverged:
-            raise Unreadable(
-                f"{outcome.unconverged}. Converge it, or keep unconverged gaps (--keep-unconverged)"
-            )
-        gap = outcome.gap()
-        notes = outcome.band_notes()
-        record = to_record(outcome.draft, file=file.name, id=file.id, limits=DEFAULT_LIMITS)
-    except Unreadable as error:
-        return _refused(file, str(error))
-    except MemoryError:
-        return _refused(file, "the file needs more memory than there is")
-    texts = [gap.problem, *notes, outcome.unconverged, *outcome.warnings]
-    warnings = tuple(Problem("warning", printable(text)) for text in texts if text)
-    record = replace(record, problems=(*record.problems, *warnings))
-    return Calculation(record, gap.gap_eV, gap.kind, outcome.level_of_theory)
+def _records(place: Place, *, keep: bool) -> Iterator[StructureRecord]:
+    """Yield the records of a file or archive, which is read in a separate process."""
+    if place.refusal:
+        yield refused_record(place.id, place.name, place.refusal)
+        return
+    records = read_isolated(
+        place.source,
+        place.name,
+        limits=STREAM_LIMITS,
+        max_records=STREAM_LIMITS.max_structures,
+        parts_of=all_parts if keep else converged_parts,
+        remedy=_REMEDY,
+    )
+    for record in records:
+        if not place.is_archive:
+            yield replace(record, id=place.id)
+        elif record.id == record.file:  # its reader was ended, or the archive is not read on
+            member = record.file.removeprefix(f"{place.name}/")
+            id = calculation_id(PurePosixPath(member).name if member == place.name else member)
+            yield replace(record, id=id or place.id)
+        else:
+            yield record
 
 
-def _outcome(content: Content) -> Outcome:
-    """Return the outcome of a file by the program that wrote it. Raises Unreadable."""
-    if root_element(content) in ("espresso", "Root"):
-        return espresso_outcome(content)
-    return vasp_outcome(content)
-
-
-def _refused(file: CalculationFile, text: str) -> Calculation:
-    problem = Problem("refused", printable(text))
-    return Calculation(StructureRecord(file.id, file.name, "", None, (problem,)))
+def _calculation(record: StructureRecord) -> Calculation:
+    """Return the calculation of a record, whose `info` has the gap if there is one."""
+    if "gap_eV" not in record.info:
+        return Calculation(record)
+    return Calculation(
+        replace(record, info={}),
+        float(record.info["gap_eV"]),
+        cast(GapKind, record.info["kind"]),
+        str(record.info["level_of_theory"]),
+    )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from bandgap.calculations.other_programs import is_named_as_output, reason_of_text_output
 from bandgap.calculations.packed_xml import is_packed_badly, root_element
 from bandgap.foundation.errors import printable
 from bandgap.structures.archives import unzip
@@ -34,8 +35,8 @@ _OUTCAR_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class CalculationFile:
-    """A file of a calculation, or the reason why it is not opened.
+class Place:
+    """A file of a calculation, an archive, or the reason why a folder has none.
 
     Parameters
     ----------
@@ -43,65 +44,45 @@ class CalculationFile:
         Path below the given folder, without the parts of the name that all such files have.
     name
         Path or name to show.
-    content
-        Bytes of the file, None if it is not opened.
+    source
+        Path or bytes of the file.
+    is_archive
+        Whether the file is a zip archive, whose files have ids of their own.
     refusal
         Why it is not opened, "" if it is.
     """
 
     id: str
     name: str
-    content: Content | None
+    source: Path | bytes
+    is_archive: bool = False
     refusal: str = ""
 
 
-def calculation_files(
-    sources: Sequence[NamedSource],
-) -> Iterator[tuple[CalculationFile, int, int]]:
-    """Yield every file, the number of files before it, and the number of all files.
+@dataclass(frozen=True, eq=False)
+class ArchivedFile:
+    """A file of a calculation in an archive, or the reason why it is not opened.
 
-    An archive counts as one file, because its members are read one after the other.
+    `id` and `name` are as in `Place`; `size` is that in the archive, in bytes.
     """
-    places = [place for name, source in sources for place in _places(name, source)]
-    for n_before, (name, id, source) in enumerate(places):
-        content = _content(source)
-        if content is None:
-            yield CalculationFile(id, name, None, _OUTCAR_ALONE), n_before, len(places)
-        elif content.size >= 4 and _head(content) in ZIP_MAGIC:
-            for file in _members(name, source):
-                yield file, n_before, len(places)
-        else:
-            yield CalculationFile(id, name, content), n_before, len(places)
+
+    id: str
+    name: str
+    content: Content
+    size: int
+    refusal: str = ""
 
 
-def _places(name: str, source: Path | bytes) -> Iterator[tuple[str, str, Path | bytes]]:
-    """Yield name, id and source of every file under a source; a folder means its OUTCAR."""
-    if isinstance(source, bytes):
-        yield name, calculation_id(Path(name).name) or "calculation", source
-        return
-    if not source.is_dir():
-        is_upload = name != str(source)
-        folder = "" if is_upload else printable(source.resolve().parent.name)
-        yield name, calculation_id(Path(name).name) or folder or "calculation", source
-        return
-    for path, folders, names in os.walk(source):
-        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
-        files = [Path(path, text) for text in sorted(names) if not text.startswith(".")]
-        calculations = [
-            file for file in files if _is_calculation(file.name, _content(file)) and _is_first(file)
-        ]
-        if not calculations and any(_OUTCAR_NAME.fullmatch(file.name) for file in files):
-            calculations = [Path(path)]
-        for file in calculations:
-            below = file.relative_to(source).as_posix()
-            id = calculation_id(f"{below}/" if file == Path(path) else below)
-            yield str(file), id or printable(source.resolve().name) or "calculation", file
+def calculation_places(sources: Sequence[NamedSource]) -> list[Place]:
+    """Return every file and archive of calculations in the sources, in their order."""
+    return [place for name, source in sources for place in _places(name, source)]
 
 
-def _members(name: str, source: Path | bytes) -> Iterator[CalculationFile]:
-    """Yield the calculations in a zip archive."""
+def archived_calculations(source: Path | bytes, name: str) -> Iterator[ArchivedFile]:
+    """Yield the calculations in a zip archive, at least one result."""
     is_empty = True
     archive_id = calculation_id(PurePosixPath(name).name) or "archive"
+    nothing = Content.of(b"")
     try:
         for member in unzip(source, limits=STREAM_LIMITS, with_gzip=True):
             text = f"{name}/{member.name}"
@@ -109,19 +90,66 @@ def _members(name: str, source: Path | bytes) -> Iterator[CalculationFile]:
             id = calculation_id(member.name) or archive_id
             if member.refusal and _XML_NAME.fullmatch(base):
                 is_empty = False
-                yield CalculationFile(id, text, None, member.refusal)
+                yield ArchivedFile(id, text, nothing, member.packed_size, member.refusal)
             elif not member.refusal and _is_calculation(base, member.content):
                 is_empty = False
-                yield CalculationFile(id, text, member.content)
+                yield ArchivedFile(id, text, member.content, member.packed_size)
     except Unreadable as error:
-        yield CalculationFile(archive_id, name, None, str(error))
+        yield ArchivedFile(archive_id, name, nothing, 0, str(error))
         return
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        yield CalculationFile(archive_id, name, None, f"damaged archive ({error})")
+        yield ArchivedFile(archive_id, name, nothing, 0, f"damaged archive ({error})")
         return
     if is_empty:
         reason = "the archive has no vasprun.xml and no XML file of Quantum ESPRESSO 6 or later"
-        yield CalculationFile(archive_id, name, None, reason)
+        yield ArchivedFile(archive_id, name, nothing, 0, reason)
+
+
+def _places(name: str, source: Path | bytes) -> Iterator[Place]:
+    """Yield the places under a source."""
+    if isinstance(source, bytes):
+        yield _place(calculation_id(Path(name).name) or "calculation", name, source)
+        return
+    if not source.is_dir():
+        is_upload = name != str(source)
+        folder = "" if is_upload else printable(source.resolve().parent.name)
+        yield _place(calculation_id(Path(name).name) or folder or "calculation", name, source)
+        return
+    for path, folders, names in os.walk(source):
+        folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+        files = [Path(path, text) for text in sorted(names) if not text.startswith(".")]
+        calculations = [
+            file for file in files if _is_calculation(file.name, _content(file)) and _is_first(file)
+        ]
+        for file in calculations:
+            id = calculation_id(file.relative_to(source).as_posix())
+            yield _place(id or _name_of(source), str(file), file)
+        if calculations:
+            continue
+        id = calculation_id(f"{Path(path).relative_to(source).as_posix()}/") or _name_of(source)
+        if any(_OUTCAR_NAME.fullmatch(file.name) for file in files):
+            yield Place(id, path, Path(path), refusal=_OUTCAR_ALONE)
+            continue
+        for file in filter(lambda file: is_named_as_output(file.name), files):
+            if reason := reason_of_text_output(_content(file)):
+                yield Place(id, str(file), file, refusal=reason)
+
+
+def _place(id: str, name: str, source: Path | bytes) -> Place:
+    """Return the place of a file, which may be an archive or impossible to open."""
+    try:
+        content = _content(source)
+        head = content.head(4)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Place(id, name, source, refusal=f"the file cannot be opened ({reason})")
+    is_archive = head in ZIP_MAGIC
+    refusal = "" if is_archive else reason_of_text_output(content)
+    return Place(id, name, source, is_archive=is_archive, refusal=refusal)
+
+
+def _name_of(folder: Path) -> str:
+    return printable(folder.resolve().name) or "calculation"
 
 
 def calculation_id(path: str) -> str:
@@ -132,9 +160,9 @@ def calculation_id(path: str) -> str:
     return printable("-".join(word for word in words if word))
 
 
-def _is_calculation(name: str, content: Content | None) -> bool:
+def _is_calculation(name: str, content: Content) -> bool:
     """Return whether a file is one of a calculation, by its name or its first element."""
-    if content is None or is_ignored(name):
+    if is_ignored(name):
         return False
     if _VASP_NAME.fullmatch(name) or _ESPRESSO_NAME.fullmatch(name):
         return True
@@ -150,22 +178,13 @@ def _is_first(file: Path) -> bool:
     return not (is_copy and folder.with_suffix(".xml").is_file())
 
 
-def _content(source: Path | bytes) -> Content | None:
-    """Return the content of a file, which is read when it is opened; None for a folder."""
+def _content(source: Path | bytes) -> Content:
+    """Return the content of a file, which is read when it is opened."""
     if isinstance(source, bytes):
         return Content.of(source)
     path = source
-    if path.is_dir():
-        return None
     try:
         size = path.stat().st_size
     except OSError:
         size = 0
     return Content(size, lambda: path.open("rb"), path)
-
-
-def _head(content: Content) -> bytes:
-    try:
-        return content.head(4)
-    except OSError:
-        return b""

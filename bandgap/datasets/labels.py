@@ -52,6 +52,12 @@ _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
 _ERROR_WORDS = {
     "error", "err", "std", "stdev", "sd", "sigma", "uncertainty", "unc", "mae", "rmse", "variance",
 }  # fmt: skip
+# Words of columns that are computed from gaps and are no gaps.
+_DERIVED_WORDS = {
+    "log", "log10", "ln", "log1p", "sqrt", "inverse", "difference", "diff", "delta", "shift",
+    "change", "residual", "scaled", "normalized", "normalised", "standardized", "standardised",
+    "zscore", "rank", "percentile",
+}  # fmt: skip
 # Texts of cells without a value, those of Excel, pandas and Windows among them.
 _EMPTY = {
     "", "nan", "-nan", "na", "n/a", "n.a.", "none", "null", "nat", "-", "--", "\u2013", "\u2014",
@@ -306,7 +312,8 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
     if column is not None:
         return header.index(column) if column in header else f"no column {column!r}."
     words = [set(words_of_name(cell)) for cell in header]
-    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & _ERROR_WORDS]
+    no_gap_words = _ERROR_WORDS | _DERIVED_WORDS
+    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & no_gap_words]
     plain_columns = [
         i for i in gap_columns if set(words_of_name(header[i])) <= _PLAIN_WORDS | set(UNIT_WORDS)
     ]
@@ -420,10 +427,17 @@ def _small_gaps_warning(gaps_eV: NDArray[np.float64], unit: Unit, *, column: str
 def _unit_hint(values_eV: Sequence[float], unit: Unit) -> str:
     """Return a question for another unit if the values are too large for gaps in this one."""
     numbers = [value for value in values_eV if np.isfinite(value) and value >= 0]
-    median = float(np.median(numbers)) if numbers else 0.0
-    if unit == "eV" and LARGEST_GAP_EV < median <= 1000 * LARGEST_GAP_EV:
+    too_large = [value for value in numbers if value > LARGEST_GAP_EV]
+    if not too_large:
+        return ""
+    first = too_large[0]
+    if unit != "eV":
+        return f" {first / TO_EV[unit]:g} {unit} is {first:.4g} eV. Is the unit right?"
+    if max(too_large) > 1000 * LARGEST_GAP_EV:
+        return ""
+    if float(np.median(numbers)) > LARGEST_GAP_EV:
         return " Is the unit meV? Write it into the header (gap_meV)."
-    return ""
+    return f" Is {first:g} in meV, unlike the other rows? Write all gaps in one unit."
 
 
 def _without_repeats(

@@ -28,6 +28,7 @@ UNIT_WORDS: dict[str, Unit] = {
     "ha": "Hartree",
     "hartree": "Hartree",
     "hartrees": "Hartree",
+    "eh": "Hartree",
     "ry": "Rydberg",
     "rydberg": "Rydberg",
     "kj": "kJ/mol",
@@ -36,7 +37,10 @@ UNIT_WORDS: dict[str, Unit] = {
     "kcalmol": "kcal/mol",
     "cm1": "cm-1",
 }
-_OTHER_UNITS = {"kev", "mha", "nm", "au", "thz", "j", "k", "atom"}
+_OTHER_UNITS = {
+    "kev", "uev", "\u03bcev", "nev", "gev", "mha", "mhartree", "mry", "nm", "au", "thz", "ghz", "j",
+    "k", "atom",
+}  # fmt: skip
 _GAP_WITH_UNIT = re.compile(r"(gap)(ev|ha|hartree|mev|ry|cm1|nm)\b")
 # cm-1, cm^-1, cm**(-1)
 _WAVENUMBER = re.compile(r"(?<![a-z])cm\s*(?:\^|\*\*)?[({]?\s*[-\u2212]\s*1[)}]?")
@@ -53,7 +57,7 @@ def words_of_name(name: str) -> list[str]:
     separated = _E_G.sub(" eg ", plain)
     separated = _WAVENUMBER.sub(" cm1 ", separated)
     separated = _GAP_WITH_UNIT.sub(r"\1 \2", separated)
-    return [word for word in re.split(r"[^a-z0-9]+", separated) if word]
+    return [word for word in re.split(r"[^a-z0-9\u03bc]+", separated) if word]
 
 
 def unit_in_name(name: str, *, what: str) -> Unit | None:

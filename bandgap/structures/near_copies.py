@@ -26,6 +26,9 @@ FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is p
 # of every coordinate) gives 0.07 A, 0.05 A gives 0.04 A, and a strain of 1 % gives 0.03 A.
 NEAR_ANGSTROM = 0.06
 N_QUANTILES = 8  # of the distances over the atoms of an element
+_LIMIT = NEAR_ANGSTROM + 1e-12  # with the rounding of a sum
+_N_FIRST = 4  # structures that are compared before all within the limit
+_BLOCK_ROWS = 128  # structures that are compared with all others at a time
 MOST_COMPARED = 3_000  # structures of a whole data set: 1 to 5 ms each
 
 
@@ -58,12 +61,12 @@ class NearCopies:
             tested = [row for row in formula_rows if row in place]
             compared = [row for row in formula_rows if row in reference]
             if tested and compared:
-                differences = _mean_differences(
-                    [self._distances[row] for row in tested],
-                    [self._distances[row] for row in compared],
+                result[[place[row] for row in tested]] = _is_near_any(
+                    np.array([self._distances[row] for row in tested]),
+                    np.array([self._distances[row] for row in compared]),
+                    rows=np.array(tested),
+                    compared_rows=np.array(compared),
                 )
-                differences[np.equal.outer(tested, compared)] = np.inf
-                result[[place[row] for row in tested]] = differences.min(axis=1) <= NEAR_ANGSTROM
         return result
 
     @cached_property
@@ -107,9 +110,48 @@ def _rows_by_formula(records: Records) -> dict[FormulaKey, list[int]]:
     return rows
 
 
-def _mean_differences(first: Sequence[Floats], second: Sequence[Floats]) -> Floats:
+def _is_near_any(
+    vectors: Floats,
+    compared: Floats,
+    *,
+    rows: NDArray[np.int_],
+    compared_rows: NDArray[np.int_],
+) -> NDArray[np.bool_]:
+    """Return which of n vectors (n, d) are near-copies of one of m vectors (m, d) of other rows.
+
+    The means of parts of two vectors differ on average at most as much as the vectors. Only the
+    pairs whose means are near are compared number by number, in blocks that need little memory.
+    """
+    means = _means_of_parts(vectors, N_QUANTILES)
+    compared_means = _means_of_parts(compared, N_QUANTILES)
+    n_first = min(_N_FIRST, len(compared))
+    is_near = np.zeros(len(rows), dtype=bool)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = np.arange(start, min(start + _BLOCK_ROWS, len(rows)))
+        differences = _mean_differences(means[block], compared_means)
+        differences[np.equal.outer(rows[block], compared_rows)] = np.inf
+        # A structure with near-copies mostly has one among the first by these means.
+        first = np.argpartition(differences, n_first - 1, axis=1)[:, :n_first]
+        for nearest in first.T:
+            difference = np.abs(vectors[block] - compared[nearest]).mean(axis=1)
+            is_other = compared_rows[nearest] != rows[block]
+            is_near[block] |= is_other & (difference <= _LIMIT)
+        is_candidate = differences <= _LIMIT
+        open_rows = np.flatnonzero(is_candidate.any(axis=1) & ~is_near[block])
+        columns = np.flatnonzero(is_candidate[open_rows].any(axis=0))
+        exact = _mean_differences(vectors[block[open_rows]], compared[columns])
+        pairs = is_candidate[np.ix_(open_rows, columns)] & (exact <= _LIMIT)
+        is_near[block[open_rows]] = pairs.any(axis=1)
+    return is_near
+
+
+def _mean_differences(first: Floats, second: Floats) -> Floats:
     """Return the mean absolute differences (n, m) of n and m vectors."""
-    a = np.array(first)
-    b = np.array(second)
-    result: Floats = cdist(a, b, metric="cityblock") / a.shape[1]
+    result: Floats = cdist(first, second, metric="cityblock") / first.shape[1]
     return result
+
+
+def _means_of_parts(vectors: Floats, size: int) -> Floats:
+    """Return the means (n, part) of parts of vectors (n, d) that have `size` numbers."""
+    means: Floats = vectors.reshape(len(vectors), -1, size).mean(axis=2)
+    return means

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from bandgap.structures.formula import reduced_formula
@@ -120,18 +118,33 @@ def _of_similar_size(sizes: list[tuple[float, int]]) -> list[list[int]]:
 
 
 def _groups(distances: list[Floats]) -> list[int]:
-    """Return the index of the first vector that is equal to each vector within the tolerance."""
+    """Return the index of the first vector of each vector's group.
+
+    Vectors are in one group if they are equal within the tolerance, or linked by such ones.
+    """
     vectors = np.array(distances)
     n = len(vectors)
-    # Means differ at most as much as the vectors, and have few dimensions for the search.
+    # Means differ at most as much as the vectors, and are fewer numbers.
     means = vectors.reshape(n, -1, N_QUANTILES).mean(axis=2)
-    pairs = cKDTree(means).query_pairs(TOLERANCE_ANGSTROM, p=np.inf, output_type="ndarray")
-    differences = [np.abs(vectors[i] - vectors[j]).max() for i, j in pairs]
-    same = pairs[np.array(differences, dtype=float) <= TOLERANCE_ANGSTROM]
-    graph = coo_array((np.ones(len(same)), (same[:, 0], same[:, 1])), shape=(n, n))
-    _, labels = connected_components(graph, directed=False)
-    first: dict[int, int] = {}
-    return [first.setdefault(int(label), i) for i, label in enumerate(labels)]
+    first = np.full(n, -1, dtype=np.int64)
+    without_group = np.arange(n)
+    for i in range(n):
+        if first[i] >= 0:
+            continue
+        first[i] = i
+        linked = [i]
+        # Every vector joins a group once, so that many equal ones need no list of all pairs.
+        while linked:
+            k = linked.pop()
+            without_group = without_group[first[without_group] < 0]
+            if not len(without_group):
+                break
+            differences = np.abs(means[without_group] - means[k]).max(axis=1)
+            near = without_group[differences <= TOLERANCE_ANGSTROM]
+            near = near[np.abs(vectors[near] - vectors[k]).max(axis=1) <= TOLERANCE_ANGSTROM]
+            first[near] = i
+            linked += near.tolist()
+    return first.tolist()
 
 
 def neighbour_distances(record: StructureRecord, *, n_quantiles: int = N_QUANTILES) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -24,6 +25,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
 from bandgap.runs.requests import TransferRequest
 from bandgap.transfer.shared.cost import Cost
+from tests.app.number_formats import columns_without_format
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 WATER = (
@@ -42,6 +44,24 @@ def _scanned_once() -> Iterator[None]:
             cache(manifest_scanner.scan_component_manifests),
         )
         yield
+
+
+@pytest.fixture(autouse=True)
+def _tables_have_number_formats(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Demand that every table that a test draws has a format for each column of floats."""
+    names: list[str] = []
+
+    def checked(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(data: Any = None, **settings: Any) -> Any:
+            names.extend(columns_without_format(data, settings.get("column_config")))
+            return draw(data, **settings)
+
+        return drawn
+
+    for function in ("dataframe", "data_editor"):
+        monkeypatch.setattr(st, function, checked(getattr(st, function)))
+    yield
+    assert not names, f"columns of floats without a printf format: {sorted(set(names))}"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,11 @@ BONDS_HELP = (
 )
 
 
+_POSITIONS = {
+    name: st.column_config.NumberColumn(name, format="%.3f") for name in ("x (Å)", "y (Å)", "z (Å)")
+}
+
+
 def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     """Draw the structure of a row and its numbers; return False if its file cannot be read."""
     st.markdown(f"**{words.escaped(verdict.id)}**")
@@ -43,7 +48,8 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
         if "shortest contact" in numbers:
             st.caption("A contact is a distance between atoms of two molecules.")
         with st.expander(f"Atoms ({shape.numbers.size:,})"):
-            tables.show(atom_table(shape), alt="Atoms of this structure", rows=7)
+            atoms = atom_table(shape)
+            tables.show(atoms, alt="Atoms of this structure", columns=_POSITIONS, rows=7)
     return True
 
 

@@ -71,6 +71,7 @@ def without_n(label: str, run: RunRow) -> str:
     return label.replace(f", n = {run.request.n}", "", 1)
 
 
+_FLOAT_FORMAT = "%.6g"  # of columns without settings: six digits, without separators
 _RUN_WIDTHS = {"run": 280, "n": 55, "state": 80, "data set": 130, "seed": 55, "started": 105}
 RUN_COLUMNS = {
     name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()
@@ -91,7 +92,7 @@ def show(
         table,
         height=height(table, rows),
         row_height=_row_height(table),
-        column_config=_with_picture_column(table, columns),
+        column_config=_with_formats(table, _with_picture_column(table, columns)),
         alt=alt,
         hide_index=True,
         placeholder="",
@@ -106,7 +107,7 @@ def pick(
         table,
         height=height(table, rows),
         row_height=_row_height(table),
-        column_config=_with_picture_column(table, columns),
+        column_config=_with_formats(table, _with_picture_column(table, columns)),
         alt=alt,
         key=key,
         hide_index=True,
@@ -141,6 +142,32 @@ def _with_picture_column(
         PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP),
         **(columns or {}),
     }
+
+
+def _with_formats(table: pd.DataFrame, columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return column settings in which every column of floats has a format.
+
+    Without one the browser decides on digits and separators: 1.234 in one language is 1,234 in
+    another.
+    """
+    settings = dict(columns or {})
+    for name in table.columns:
+        column = settings.get(name, {})
+        if column is None or not _is_of_floats(table[name]):
+            continue
+        type_settings = dict(column.get("type_config") or {"type": "number"})
+        if type_settings["type"] == "number" and not type_settings.get("format"):
+            settings[name] = {**column, "type_config": {**type_settings, "format": _FLOAT_FORMAT}}
+    return settings
+
+
+def _is_of_floats(column: "pd.Series[Any]") -> bool:
+    if column.dtype != object:
+        return pd.api.types.is_float_dtype(column)
+    values = column.dropna()
+    return any(isinstance(value, float) for value in values) and all(
+        isinstance(value, int | float) for value in values
+    )
 
 
 def with_pictures(table: pd.DataFrame, addresses: Sequence[str | None]) -> pd.DataFrame:

@@ -116,6 +116,8 @@ def _elements_of_letters(letters: str, formula: Mapping[str, float]) -> list[str
     else:
         return [one, two]
     is_word = letters[len(element) : len(element) + 1].islower()
+    # WA1 is rather an atom of a water molecule than tungsten, whose labels have numbers: W1A.
+    is_word = is_word or (element == "W" and len(letters) > 1)
     return [element] if element and (element in formula or not is_word) else []
 
 

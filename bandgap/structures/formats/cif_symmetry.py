@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import gemmi
+import numpy as np
 from gemmi import Op, cif
 
 from bandgap.structures.draft import Unreadable
@@ -66,6 +68,7 @@ _MODULATED_TAGS = (
     *("_space_group_symop_ssg", "_space_group_ssg", "_cell_modulation_dimension"),
     *("_cell_wave_vector", "_cell_subsystem", "_atom_site_fourier_wave_vector"),
     *("_atom_site_displace_", "_atom_site_occ_fourier", "_atom_site_moment_fourier"),
+    *("_atom_site_occ_special_func", "_atom_site_moment_special_func"),
 )
 # Tags, with underscores for dots, that state the symmetry in whatever dictionary.
 _SYMMETRY_TAG = re.compile(r"space_?group|symop|symmetry", re.IGNORECASE)
@@ -111,6 +114,7 @@ def symmetries_of(block: cif.Block, place: str, *, cell: UnitCell) -> list[Symme
         operations = parse_operations(triplets)
         check_group(operations, origin=f"listed in {place}")
         notes = _disagreement(operations, by_symbol, symbol, place)
+        notes = notes or _contradiction(operations, block, place)
         return [Symmetry(operations, f"listed in {place}", notes)]
     if magnetic := _magnetic_triplets(block):
         operations = parse_operations(magnetic)
@@ -120,10 +124,14 @@ def symmetries_of(block: cif.Block, place: str, *, cell: UnitCell) -> list[Symme
     by_hall = operations_from_hall(hall) if hall else None
     if by_hall is not None:
         notes = _disagreement(by_hall, by_symbol, symbol, place, stated_by=f"Hall symbol {hall}")
+        notes = notes or _contradiction(by_hall, block, place)
         return [Symmetry(by_hall, f"of the Hall symbol {hall} ({place})", notes)]
     if by_symbol:
         source = f"of the space group {symbol} ({place})"
-        return [Symmetry(operations, source) for operations in by_symbol]
+        return [
+            Symmetry(operations, source, _contradiction(operations, block, place))
+            for operations in by_symbol
+        ]
     return [_without_symbol(block, place, symbol=symbol or hall)]
 
 
@@ -197,6 +205,28 @@ def _disagreement(
     return [
         f"{listed} and its space group {symbol} has {len(by_symbol[0])}; the"
         f" {'former' if stated_by else 'listed ones'} were used"
+    ]
+
+
+def _contradiction(operations: Operations, block: cif.Block, place: str) -> list[str]:
+    """Return a warning if the block's number of its space group is of other point symmetry.
+
+    The rotations of a point group are counted, which are the same in all settings and cells.
+    """
+    text = first_value(block, _NUMBERS)
+    if not re.fullmatch(r"[1-9]\d{0,2}", text):
+        return []
+    space_group = gemmi.find_spacegroup_by_number(int(text))
+    if space_group is None:
+        return []
+    n_stated = len(space_group.operations().sym_ops)
+    n_rotations = len(np.unique(np.round(operations[:, :, :3]), axis=0))
+    if n_stated == n_rotations:
+        return []
+    return [
+        f"{place} has the number {text} of a space group with {n_stated} rotations, and its"
+        f" symmetry operators have {n_rotations}; the operators were used. Are atoms missing or"
+        " doubled?"
     ]
 
 

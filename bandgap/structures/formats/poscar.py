@@ -68,7 +68,8 @@ def _is_header(lines: list[str]) -> bool:
     if len(lines) < _HEADER_LINES or not _COUNTS.fullmatch(lines[6]):
         return False
     is_cell = all(len(line.split()) == 3 for line in lines[2:5])
-    return is_cell and any(map(_element, lines[5].split()))
+    symbols = [token for token in lines[5].split() if not _is_number(token)]
+    return is_cell and any(map(_element, symbols))
 
 
 def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
@@ -168,10 +169,24 @@ def _positions(lines: list[str], start: int, *, n_atoms: int) -> NDArray[np.floa
     next_tokens = lines[start + n_atoms].split()[:3] if len(lines) > start + n_atoms else []
     if len(next_tokens) == 3 and all(map(_is_number, next_tokens)):
         raise Unreadable(f"the counts announce {n_atoms} atoms, and more positions follow")
+    _refuse_second_structure(lines, start + n_atoms)
     values = [
         coordinates(row.split(), line=index) for index, row in enumerate(rows, start=start + 1)
     ]
     return np.array(values, dtype=float).reshape(-1, 3)
+
+
+def _refuse_second_structure(lines: list[str], start: int) -> None:
+    """Raise Unreadable if another structure follows the positions, as in joined files.
+
+    Velocities and what a run goes on with also follow, but no lattice with elements and counts.
+    """
+    for at in range(start, len(lines) - _HEADER_LINES + 1):
+        if _is_header(lines[at : at + _HEADER_LINES]):
+            raise Unreadable(
+                f"a second structure begins in line {at + 1}. Give one file for each structure, or"
+                " write all of them as extXYZ or XDATCAR."
+            )
 
 
 def _is_number(token: str) -> bool:

@@ -87,6 +87,9 @@ def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
     [
         ("gap_nm", "nm"),
         ("gap_keV", "kev"),
+        ("gap_ueV", "uev"),
+        ("gap (\u00b5eV)", "\u03bcev"),
+        ("gap_mRy", "mry"),
         ("gap_THz", "thz"),
         ("gap_au", "au"),
     ],
@@ -151,6 +154,7 @@ def test_labels_from_info_nan_is_no_gap_and_is_named(value, caplog):
         ("gap_meV", 1e-3),
         ("gapmeV", 1e-3),
         ("gap_Ry", 13.605693),
+        ("gap (Eh)", 27.211386),
         ("gap_kJ_mol", 0.01036427),
         ("gap_kcal_mol", 0.04336410),
         ("gap_cm-1", 1.23984198e-4),

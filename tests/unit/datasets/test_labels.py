@@ -171,6 +171,16 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
             id="probably-mev",
         ),
         pytest.param(
+            b"id,gap_eV\na,2684.5\nb,1.2\nc,1.1\n",
+            r"Is 2684.5 in meV, unlike the other rows\? Write all gaps in one unit",
+            id="one-row-in-mev",
+        ),
+        pytest.param(
+            b"id,gap_Ha\na,5\nb,6\n",
+            r"5 Hartree is 136.1 eV. Is the unit right\?",
+            id="electronvolts-as-hartree",
+        ),
+        pytest.param(
             b"id,band_gap\na,1\n",
             "states no unit, and a unit is never guessed.*`--unit eV`.*on the page Data",
             id="no-unit",
@@ -362,3 +372,11 @@ def test_read_labels_first_line_with_an_empty_value_is_no_header():
 def test_read_labels_quoted_decimal_commas_have_a_remedy():
     with pytest.raises(InputError, match="Write decimal points, or separate the columns by semi"):
         read_labels(b'id,gap_eV\na,"1,5"\n')
+
+
+@pytest.mark.parametrize("header", ["log10_gap_eV", "gap_eV_difference", "delta gap (eV)"])
+def test_column_computed_from_gaps_is_no_gap_column_unless_it_is_named(header: str) -> None:
+    table = f"id,{header}\na,1.5\nb,2.5\n".encode()
+    with pytest.raises(InputError, match="no gap column"):
+        read_labels(table)
+    assert read_labels(table, column=header).gaps_eV.tolist() == [1.5, 2.5]

@@ -4,8 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from ase import Atoms
 
 from bandgap.foundation.errors import InputError
+from bandgap.structures import StructureRecord
 from tests.transfers import transfer_labelled
 from tests.unit.runs.brief_transfer import transfer
 
@@ -55,6 +57,28 @@ def test_the_test_set_is_not_blamed_for_few_structures_that_were_asked_for(
             n=5,
             n_test=4,
             conformal_share=0.6,
+        )
+
+
+def test_structures_that_cannot_be_described_are_named_where_too_few_are_left(world, tmp_path):
+    """Helium has one orbital in GFN1-xTB, so that there is no empty level."""
+    records = list(world.records[:5])
+    for k in range(8):
+        atoms = Atoms("He2", [(0, 0, 0), (0, 0, 2.5 + 0.1 * k)])
+        records.append(StructureRecord(f"helium-{k}", "a.xyz", "XYZ", atoms))
+    with pytest.raises(
+        InputError,
+        match=r"[1-4] of 10 structures to learn from can be described\. At least 5 are needed\."
+        r" .* left out: helium-",
+    ):
+        transfer_labelled(
+            None,
+            records,
+            np.linspace(1.0, 5.0, 13),
+            out=tmp_path,
+            n_test=3,
+            method="gaussian_process",
+            levels="GFN1-xTB",
         )
 
 

@@ -1,15 +1,24 @@
 """Near-copies: displaced, strained and repeated cells of one structure, and other structures."""
 
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import ase
 import numpy as np
 import pytest
 from ase.build import bulk
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from bandgap.structures import StructureRecord
-from bandgap.structures.near_copies import NearCopies, has_near_copy, near_copy_counts
+from bandgap.structures.near_copies import (
+    NEAR_ANGSTROM,
+    NearCopies,
+    _is_near_any,
+    has_near_copy,
+    near_copy_counts,
+)
 
 
 def record(atoms: ase.Atoms | None, id: str = "a") -> StructureRecord:
@@ -86,3 +95,51 @@ def test_thousands_of_structures_of_one_formula_take_seconds() -> None:
     start = time.process_time()
     assert has_near_copy(crystals[:500], crystals[500:]).all()
     assert time.process_time() - start < 10.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "compared_rows"),
+    [
+        (np.arange(300), np.arange(300)),
+        (np.arange(120), np.arange(120, 300)),
+        (np.arange(100, 250), np.arange(0, 300, 2)),
+        (np.arange(300), np.array([7])),
+    ],
+    ids=["all with all", "two parts", "parts with common rows", "one reference"],
+)
+def test_search_for_near_copies_gives_the_result_of_all_pairs(
+    rows: NDArray[np.int_], compared_rows: NDArray[np.int_]
+) -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(3.0, 0.3, size=(60, 96))
+    centres[7] = centres[0]  # one group is large
+    vectors = centres[np.arange(300) % 60] + 0.054 * rng.normal(size=(300, 96))
+    vectors[290] = vectors[7]
+    differences = cdist(vectors, vectors, metric="cityblock") / 96
+    np.fill_diagonal(differences, np.inf)
+    expected = differences[np.ix_(rows, compared_rows)].min(axis=1) <= NEAR_ANGSTROM
+    result = _is_near_any(
+        vectors[rows], vectors[compared_rows], rows=rows, compared_rows=compared_rows
+    )
+    assert 1 <= expected.sum() < len(rows) - 10
+    assert result.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("spread_angstrom", "share"), [(0.01, 1.0), (0.3, 0.0)])
+def test_ten_thousand_structures_of_one_formula_are_compared_in_seconds(
+    spread_angstrom: float, share: float
+) -> None:
+    """The matrix of all pairs would have 800 MB."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(3.0, spread_angstrom, size=(10_000, 192))
+    rows = np.arange(10_000)
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        result = _is_near_any(vectors, vectors, rows=rows, compared_rows=rows)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.mean() == share
+    assert time.process_time() - start < 20
+    assert peak_bytes < 200_000_000

@@ -1,5 +1,7 @@
 """The same structure under several ids."""
 
+import time
+import tracemalloc
 from pathlib import Path
 
 import ase
@@ -7,7 +9,12 @@ import numpy as np
 import pytest
 
 from bandgap.structures import StructureRecord, read_paths
-from bandgap.structures.same_crystals import copies_sentence, crystal_groups, with_copies_named
+from bandgap.structures.same_crystals import (
+    _groups,
+    copies_sentence,
+    crystal_groups,
+    with_copies_named,
+)
 
 
 def crystal(seed: int = 0, n: int = 6) -> ase.Atoms:
@@ -113,3 +120,24 @@ def test_copies_have_a_warning_and_are_named_together() -> None:
 def test_each_crystal_of_the_file_is_found_twice(test_data: Path) -> None:
     records = read_paths([test_data / "field_cases" / "213_same_crystal_twice.extxyz"])
     assert crystal_groups(records).tolist() == [k - k % 2 for k in range(len(records))]
+
+
+def test_many_copies_of_one_crystal_are_grouped_without_a_list_of_all_pairs() -> None:
+    """5,000 copies have 12 million pairs."""
+    rng = np.random.default_rng(0)
+    vectors = list(3.0 + 1e-4 * rng.random((5_000, 2 * 12 * 32)))
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        groups = _groups([*vectors, np.full(2 * 12 * 32, 3.1)])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert groups == [0] * 5_000 + [5_000]
+    assert peak_bytes < 200_000_000
+    assert time.process_time() - start < 20
+
+
+def test_copies_that_are_linked_by_another_copy_are_one_group() -> None:
+    vectors = [np.full(2 * 12 * 32, 3.0 + 0.002 * k) for k in (2, 0, 1, 5)]
+    assert _groups(vectors) == [0, 0, 0, 3]

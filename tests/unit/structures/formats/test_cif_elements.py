@@ -15,6 +15,7 @@ def one_site(label: str, type_symbol: str = "?", *, extra: str = ""):
 @pytest.mark.parametrize(
     ("label", "element"),
     [
+        ("W1A", "W"),
         ("Wat", "O"),
         ("Wat1", "O"),
         ("Ow", "O"),
@@ -41,7 +42,7 @@ def test_label_without_a_type_symbol_gives_its_element(label: str, element: str)
 
 
 @pytest.mark.parametrize(
-    "label", ["T1", "Da1", "Xyl", "M1", "Hol", "Nat", "A1", "Q1", "Cn1", "No1"]
+    "label", ["T1", "Da1", "Xyl", "M1", "Hol", "Nat", "A1", "Q1", "Cn1", "No1", "WA1"]
 )
 def test_label_that_names_no_element_is_refused(label: str):
     record = one_site(label)

@@ -92,7 +92,12 @@ def test_magnetic_group_without_operators_is_refused():
 
 @pytest.mark.parametrize(
     "extra",
-    ["_cell_modulation_dimension 1", "_space_group_ssg_name 'C2/m(a0g)0s'"],
+    [
+        "_cell_modulation_dimension 1",
+        "_space_group_ssg_name 'C2/m(a0g)0s'",
+        "loop_\n_atom_site_occ_special_func_atom_site_label\n"
+        "_atom_site_occ_special_func_crenel_c\nC1 0.5",
+    ],
 )
 def test_modulated_structure_is_refused(extra: str):
     record = read_one(cif(symbol=None, operators=None, extra=extra))
@@ -192,3 +197,36 @@ def test_operators_that_are_no_group_are_refused(operators: list[str], words: st
     record = read_one(cif(symbol=None, operators=operators, cell=CUBE, sites=ONE_SITE))
     assert record.status == "refused"
     assert words in record.problem
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "_space_group_name_Hall 'P 1'",
+        "loop_\n_symmetry_equiv_pos_as_xyz\n'x,y,z'",
+        "_symmetry_space_group_name_H-M 'P 1'",
+    ],
+    ids=["Hall symbol", "operators", "symbol"],
+)
+def test_number_of_a_space_group_with_more_rotations_than_the_operators_is_a_warning(extra: str):
+    number = f"_space_group_IT_number 225\n{extra}"
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=number))
+    assert (record.formula, record.status) == ("Mn", "warning")
+    assert record.problem == (
+        "block shelx has the number 225 of a space group with 48 rotations, and its symmetry"
+        " operators have 1; the operators were used. Are atoms missing or doubled?"
+    )
+
+
+@pytest.mark.parametrize("number", ["1", "0", "?", "231", "'225 (F m -3 m)'"])
+def test_number_of_the_same_space_group_or_of_none_is_no_warning(number: str):
+    extra = f"_space_group_IT_number {number}\n_space_group_name_Hall 'P 1'"
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=ONE_SITE, extra=extra))
+    assert record.status == "ready"
+
+
+def test_number_of_a_centred_group_agrees_with_the_operators_of_its_primitive_cell():
+    extra = "_space_group_IT_number 225\n_space_group_name_Hall '-P 4 2 3'"
+    sites = [("Mn1", "Mn", 0.0, 0.0, 0.0)]
+    record = read_one(cif(symbol=None, operators=None, cell=CUBE, sites=sites, extra=extra))
+    assert (record.formula, record.status) == ("Mn", "ready")

@@ -1,5 +1,8 @@
 """XDATCAR: every configuration of a run of VASP is one structure."""
 
+import pytest
+
+from bandgap.structures import read_structures
 from tests.unit.structures.samples import POSCAR, read
 
 HEADER, POSITIONS = POSCAR.split("Direct\n")
@@ -47,3 +50,23 @@ def test_cartesian_configurations_are_all_read():
     assert [record.formula for record in records] == ["Cl4Na4"] * 2
     for record in records:
         assert record.atoms.get_scaled_positions()[1].tolist() == [0.5, 0.5, 0.0]
+
+
+ONE_POSCAR = "NaCl\n1.0\n5 0 0\n0 5 0\n0 0 5\nNa Cl\n1 1\nDirect\n0 0 0\n.5 .5 .5\n"
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n0 0 0\n0 0 0\n"])
+def test_second_poscar_in_one_file_is_not_dropped_without_a_word(between: str) -> None:
+    (record,) = read_structures((ONE_POSCAR + between + ONE_POSCAR).encode(), "joined.vasp")
+    line = ONE_POSCAR.count("\n") + between.count("\n") + 1
+    assert record.problem == (
+        f"a second structure begins in line {line}. Give one file for each structure, or write all"
+        " of them as extXYZ or XDATCAR."
+    )
+
+
+def test_velocities_after_the_positions_are_no_second_structure() -> None:
+    lattice_velocities = "Lattice velocities and vectors\n1\n" + "0 0 0\n" * 3 + "5 0 0\n" * 3
+    text = f"{ONE_POSCAR}{lattice_velocities}\n0 0 0\n0 0 0\n\n1\n0.1 0 0 0\n0 0 0\n0 0 0\n"
+    (record,) = read_structures(text.encode(), "CONTCAR")
+    assert (record.formula, record.status) == ("ClNa", "ready")

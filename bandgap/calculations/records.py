@@ -1,0 +1,88 @@
+"""Read the outputs of calculations as records, in a process with limits of time and memory.
+
+The gap, its kind and the level of theory are in the `info` of a record.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bandgap.calculations.espresso import espresso_outcome
+from bandgap.calculations.outcome import Outcome
+from bandgap.calculations.packed_xml import root_element
+from bandgap.calculations.search import archived_calculations
+from bandgap.calculations.vasp import vasp_outcome
+from bandgap.foundation.errors import printable
+from bandgap.structures.checks import to_record
+from bandgap.structures.contents import ZIP_MAGIC, Content
+from bandgap.structures.draft import Unreadable
+from bandgap.structures.reading import Part
+from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+
+
+def converged_parts(
+    content: Content, name: str, *, limits: Limits, max_records: int
+) -> Iterator[Part]:
+    """Yield the calculations of a file or archive, for `bandgap.structures.isolation`.
+
+    Without a gap if the electronic loop did not converge.
+    """
+    yield from _parts(content, name, keep_unconverged=False)
+
+
+def all_parts(content: Content, name: str, *, limits: Limits, max_records: int) -> Iterator[Part]:
+    """Yield the calculations of `converged_parts`, and those that did not converge."""
+    yield from _parts(content, name, keep_unconverged=True)
+
+
+def _parts(content: Content, name: str, *, keep_unconverged: bool) -> Iterator[Part]:
+    if content.head(4) not in ZIP_MAGIC:
+        id = Path(name).name
+        yield Part(name, content.size, _records(content, name, id, keep=keep_unconverged))
+        return
+    for file in archived_calculations(content.path or content.read_all(), name):
+        records = (
+            iter([refused_record(file.id, file.name, file.refusal)])
+            if file.refusal
+            else _records(file.content, file.name, file.id, keep=keep_unconverged)
+        )
+        yield Part(file.name, file.size, records, is_member=True)
+
+
+def _records(content: Content, name: str, id: str, *, keep: bool) -> Iterator[StructureRecord]:
+    """Yield the record of one calculation; one that gives no gap is refused with the reason."""
+    try:
+        yield _record(content, name, id, keep_unconverged=keep)
+    except Unreadable as error:
+        yield refused_record(id, name, str(error))
+    except MemoryError:
+        yield refused_record(
+            id, name, "the file needs more memory than there is, or than a file of its size may"
+        )
+
+
+def _record(content: Content, name: str, id: str, *, keep_unconverged: bool) -> StructureRecord:
+    outcome = _outcome(content)
+    if outcome.unconverged and not keep_unconverged:
+        raise Unreadable(
+            f"{outcome.unconverged}. Converge it, or keep unconverged gaps (--keep-unconverged)"
+        )
+    gap = outcome.gap()
+    notes = outcome.band_notes()
+    record = to_record(outcome.draft, file=name, id=id, limits=DEFAULT_LIMITS)
+    texts = [gap.problem, *notes, outcome.unconverged, *outcome.warnings]
+    warnings = tuple(Problem("warning", printable(text)) for text in texts if text)
+    info = {"gap_eV": gap.gap_eV, "kind": gap.kind, "level_of_theory": outcome.level_of_theory}
+    return replace(record, problems=(*record.problems, *warnings), info=info)
+
+
+def _outcome(content: Content) -> Outcome:
+    """Return the outcome of a file by the program that wrote it. Raises Unreadable."""
+    if root_element(content) in ("espresso", "Root"):
+        return espresso_outcome(content)
+    return vasp_outcome(content)
+
+
+def refused_record(id: str, name: str, text: str) -> StructureRecord:
+    """Return the record of a file that gives no gap, with the reason."""
+    return StructureRecord(id, name, "", None, (Problem("refused", printable(text)),))

@@ -1,0 +1,63 @@
+"""Numbers of a table have one notation, whatever the language of the browser.
+
+The fixture `_tables_have_number_formats` of conftest.py applies the check to every table that a
+test of the pages draws.
+"""
+
+import pandas as pd
+import pytest
+import streamlit as st
+
+from app.components.shared import tables
+from bandgap.foundation.quantities import Quantity
+from tests.app.number_formats import columns_without_format
+
+TABLE = pd.DataFrame({"id": ["a", "b"], "gap_eV": [1.5, None], "n": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (None, ["gap_eV"]),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")}, []),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)")}, ["gap_eV"]),
+        ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="localized")}, ["gap_eV"]),
+        ({"gap_eV": st.column_config.Column("gap (eV)")}, ["gap_eV"]),
+        ({"gap_eV": None}, []),
+    ],
+    ids=["no settings", "printf", "no format", "of the browser", "any column", "hidden"],
+)
+def test_column_of_floats_needs_a_printf_format(config: object, names: list[str]) -> None:
+    assert columns_without_format(TABLE, config) == names  # type: ignore[arg-type]
+    assert columns_without_format(TABLE.style, config) == names  # type: ignore[arg-type]
+    assert columns_without_format(TABLE.astype(object), config) == names  # type: ignore[arg-type]
+
+
+def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
+    names = [quantity.column for quantity in Quantity if quantity.unit]
+    table = pd.DataFrame({name: [1.5] for name in names})
+    assert columns_without_format(table, tables.columns(names)) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {"gap_eV": st.column_config.Column("gap (eV)", width=70)},
+        {"gap_eV": st.column_config.NumberColumn("gap (eV)", help="of the crystal")},
+        {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")},
+        {"gap_eV": None},
+    ],
+    ids=["no settings", "any column", "number", "printf", "hidden"],
+)
+def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: object) -> None:
+    settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]
+    assert columns_without_format(TABLE, settings) == []
+    assert set(settings) == {"gap_eV"}
+    given = (config or {}).get("gap_eV", {})  # type: ignore[attr-defined]
+    if given:
+        assert {name: settings["gap_eV"][name] for name in given if name != "type_config"} == {
+            name: value for name, value in given.items() if name != "type_config"
+        }
+        stated = (given.get("type_config") or {}).get("format")
+        assert settings["gap_eV"]["type_config"]["format"] == (stated or "%.6g")
