@@ -78,7 +78,7 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
     table = tables.run_frame(runs, jobs, names)
     key = f"runs-{len(runs)}"
     row = tables.pick(
-        table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8
+        table, alt="Runs of this workspace", columns=tables.run_columns(table), key=key, rows=8
     )
     if any(job.state == "finished" for job in jobs.values()):
         st.page_link(

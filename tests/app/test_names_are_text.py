@@ -181,6 +181,7 @@ def test_failed_job_with_a_name_in_its_error_shows_the_name_unchanged(
             "Use `bandgap train-source --oe62` in a shell.",
             "Use `bandgap train-source --oe62` in a shell.",
         ),
+        ("Test with `--by-formula`, or *so*.", r"Test with `--by-formula`, or \*so\*."),
         ("**b** _i_ `c` ~~d~~", r"\*\*b\*\* \_i\_ \`c\` \~\~d\~\~"),
         ("$x$ [l](http://x.org) <b>", r"\$x\$ \[l\](http\://x.org) \<b>"),
         (":material/home: :red[x]", r"\:material/home: \:red\[x\]"),

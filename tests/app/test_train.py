@@ -313,7 +313,7 @@ def test_levels_of_each_molecule_are_offered_with_levels(
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
     assert job.payload["request"]["levels"] == "GFN1-xTB-molecules"
-    assert job.title == "Gaussian process, n = 42, electron levels of the molecules"
+    assert job.title == "Gaussian process, n = 42, levels of the molecules"
 
 
 def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:

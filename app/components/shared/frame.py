@@ -52,6 +52,9 @@ RESERVED_CSS = """
 [class*="st-key-data-select-"], [class*="st-key-run-select-"],
 [class*="st-key-prediction-select-"] { min-height: 63px; }
 [class*="st-key-viewer-"] { min-height: 486px; }
+@media (max-width: 520px) {
+  [class*="st-key-viewer-"] { min-height: 420px; }
+}
 """
 _WHY = (
     "It was deleted, or it belongs to another workspace, which opens by the whole address that you "

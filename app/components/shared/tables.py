@@ -72,10 +72,17 @@ def without_n(label: str, run: RunRow) -> str:
 
 
 _FLOAT_FORMAT = "%.6g"  # of columns without settings: six digits, without separators
-_RUN_WIDTHS = {"run": 280, "n": 55, "state": 80, "data set": 130, "seed": 55, "started": 105}
-RUN_COLUMNS = {
-    name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()
-}
+_RUN_WIDTHS = {"run": 280, "n": 50, "state": 80, "data set": 120, "seed": 50, "started": 100}
+_LETTER = 6.4  # pixels of a letter in a table, on average
+_LONGEST_NAME = 420  # pixels
+
+
+def run_columns(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of `run_frame`; that of the names is as wide as the longest one."""
+    longest = 20 + int(_LETTER * max(map(len, table["run"]), default=0))
+    name_width = min(max(_RUN_WIDTHS["run"], longest), _LONGEST_NAME)
+    widths = _RUN_WIDTHS | {"run": name_width}
+    return {name: st.column_config.Column(name, width=width) for name, width in widths.items()}
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None) -> None:

@@ -28,7 +28,7 @@ STANDING: dict[State, str] = {
     "interrupted": "was interrupted",
 }
 _MARKUP = re.compile(
-    r"(`(?:bandgap|pip) [^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)"
+    r"(`(?:bandgap |pip |--[a-z])[^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)"
 )
 _LINE_START = re.compile(r"^(\s*\d*)([#>+-]|(?<=\d)[.)])", re.MULTILINE)
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
@@ -98,7 +98,7 @@ def escaped_sentence(text: str) -> str:
     """Return an error or a warning, which may contain such names, so that Markdown shows it.
 
     Only characters that would be markup are escaped: a single hyphen or bracket is not. Commands
-    of `bandgap` and `pip` in backticks remain code.
+    of `bandgap` and `pip` and options in backticks remain code.
     """
     escaped_inside = _MARKUP.sub(lambda match: match[1] or f"\\{match[0]}", text)
     return _LINE_START.sub(r"\1\\\2", escaped_inside)

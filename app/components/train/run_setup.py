@@ -333,8 +333,11 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
     if request.test_known:
         title.append("tested on known elements")
     if request.levels != "none":
-        suffixes = {SUPERCELL: " at more k points", MOLECULES: " of the molecules"}
-        title.append("electron levels" + suffixes.get(request.levels or "", ""))
+        names = {
+            SUPERCELL: "electron levels at more k points",
+            MOLECULES: "levels of the molecules",
+        }
+        title.append(names.get(request.levels or "", "electron levels"))
     if request.baseline:
         title.append(f"difference to {request.baseline}")
     return ", ".join(title)
