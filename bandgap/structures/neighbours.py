@@ -208,7 +208,7 @@ def _are_apart(positions: Floats, cell: Floats, cutoff_angstrom: float) -> bool:
     differences = fractional[:, None] - fractional
     differences -= np.round(differences)
     may_be_close = (np.abs(differences) * widths <= cutoff_angstrom + 1e-9).all(axis=2)
-    return np.count_nonzero(may_be_close) <= len(positions)  # each is close to itself
+    return int(np.count_nonzero(may_be_close)) <= len(positions)  # each is close to itself
 
 
 def _pairs(
