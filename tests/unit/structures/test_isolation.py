@@ -152,8 +152,8 @@ def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
     assert all(record.atoms is not None for record in first_records)
     assert last.problem == (
         f"the structures after the first {len(first_records)} were not read: these took as much CPU"
-        " time as a file of 300 bytes may take. Unpack it if it is packed, or split it into files with"
-        " fewer structures."
+        " time as a file of 300 bytes may take. Unpack it if it is packed, or split it into files"
+        " with fewer structures."
     )
 
 
