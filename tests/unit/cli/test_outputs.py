@@ -20,6 +20,7 @@ INPUTS = {
     "generator",  # read if it exists, so that no output may overwrite it
     "labels",
     "model",
+    "new",  # structures
     "oe62",
     "path",
     "paths",
