@@ -34,6 +34,8 @@ _OTHER_FORMATS = re.compile(
     r"\.(xlsx?|xlsm|ods|tsv|json|jsonl|feather|arrow|h5|hdf5|db|sqlite|gz|bz2|xz|zst|zip|7z|tar|tgz)",
     re.IGNORECASE,
 )
+_STRUCTURE_FORMATS = re.compile(r"\.(extxyz|xyz|cif|vasp|poscar|pdb|res)", re.IGNORECASE)
+_TABLE_FORMATS = re.compile(r"\.(csv|parquet|cif|vasp|poscar|pdb|res)", re.IGNORECASE)
 
 
 def check_files(out: Path, extxyz: Path | None) -> None:
@@ -42,12 +44,15 @@ def check_files(out: Path, extxyz: Path | None) -> None:
     Raises InputError for a folder and for the ending of a format that is not written, and
     ConfigError for Parquet without pyarrow.
     """
-    for path, accepted in ((out, ".csv or .parquet"), (extxyz, ".extxyz or .xyz")):
+    for path, accepted, refused in (
+        (out, ".csv or .parquet", _STRUCTURE_FORMATS),
+        (extxyz, ".extxyz or .xyz", _TABLE_FORMATS),
+    ):
         if path is None:
             continue
         if path.is_dir():
             raise InputError(f"{path} is a folder. Name a file to write.")
-        if _OTHER_FORMATS.fullmatch(path.suffix):
+        if _OTHER_FORMATS.fullmatch(path.suffix) or refused.fullmatch(path.suffix):
             raise InputError(
                 f"{path}: files that end in {path.suffix} are not written. Accepted: a name that"
                 f" ends in {accepted}. Convert or pack it afterwards."

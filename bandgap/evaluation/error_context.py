@@ -38,7 +38,8 @@ def error_sentences(*, n: int, rmse_eV: float, context: Mapping[str, float]) -> 
     'The predictions are on average 1.500 eV below the known gaps'
     """
     if n < FEWEST:
-        return [f"{n} structures are too few to judge the predictions by."]
+        structures = "1 structure is" if n == 1 else f"{n} structures are"
+        return [f"{structures} too few to judge the predictions by."]
     sentences = []
     constant_rmse = context["mean_gap_rmse_eV"]
     if constant_rmse > 0 and rmse_eV >= NOT_BETTER * constant_rmse:

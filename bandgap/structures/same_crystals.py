@@ -87,8 +87,10 @@ def copies_sentence(ids: Sequence[str], groups: NDArray[np.int64]) -> str:
     examples = "; ".join(" = ".join(names[:SHOWN]) for names in repeated[:SHOWN])
     n_more = len(repeated) - SHOWN
     more = f" and {n_more:,} more" if n_more > 0 else ""
+    only = "one and the same" if len(repeated) == 1 else f"only {len(repeated):,} different ones"
+    under = "under several ids" if len(repeated) == 1 else "each under several ids"
     return (
-        f"{n:,} structures are only {len(repeated):,} different ones, each under several ids:"
+        f"{n:,} structures are {only}, {under}:"
         f" {examples}{more}. They stay on one side of every split; delete all but one of each if"
         " they are no separate measurements."
     )

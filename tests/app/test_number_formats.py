@@ -54,10 +54,10 @@ def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: obje
     settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]
     assert columns_without_format(TABLE, settings) == []
     assert set(settings) == {"gap_eV"}
-    given = (config or {}).get("gap_eV", {})  # type: ignore[attr-defined]
-    if given:
-        assert {name: settings["gap_eV"][name] for name in given if name != "type_config"} == {
-            name: value for name, value in given.items() if name != "type_config"
+    stated = (config or {}).get("gap_eV", {})  # type: ignore[attr-defined]
+    if stated:
+        assert {name: settings["gap_eV"][name] for name in stated if name != "type_config"} == {
+            name: value for name, value in stated.items() if name != "type_config"
         }
-        stated = (given.get("type_config") or {}).get("format")
-        assert settings["gap_eV"]["type_config"]["format"] == (stated or "%.6g")
+        stated_format = (stated.get("type_config") or {}).get("format")
+        assert settings["gap_eV"]["type_config"]["format"] == (stated_format or "%.6g")

@@ -20,6 +20,7 @@ INPUTS = {
     "generator",  # read if it exists, so that no output may overwrite it
     "labels",
     "model",
+    "new",  # structures
     "oe62",
     "path",
     "paths",
@@ -121,7 +122,10 @@ def test_output_in_the_folder_of_a_run_that_is_read_is_refused(work_folder: Path
         ("--out new.xlsx", ".csv or .parquet"),
         ("--out new.csv.gz", ".csv or .parquet"),
         ("--out new.tsv", ".csv or .parquet"),
+        ("--out new.extxyz", ".csv or .parquet"),
+        ("--out new.XYZ", ".csv or .parquet"),
         ("--out new.csv --extxyz new.extxyz.gz", ".extxyz or .xyz"),
+        ("--out new.csv --extxyz new-2.csv", ".extxyz or .xyz"),
     ],
 )
 def test_ending_of_a_format_that_predict_does_not_write_is_refused(

@@ -38,5 +38,5 @@ def test_predictions_of_shuffled_gaps_are_no_better_than_the_mean() -> None:
 def test_few_structures_are_no_result() -> None:
     context = error_context(OBSERVED[:1], OBSERVED[:1], mean_gap=2.0)
     assert error_sentences(n=1, rmse_eV=0.0, context=context) == [
-        "1 structures are too few to judge the predictions by."
+        "1 structure is too few to judge the predictions by."
     ]

@@ -112,7 +112,7 @@ def test_copies_have_a_warning_and_are_named_together() -> None:
         "the same structure as a, under another id",
     ]
     sentence = copies_sentence(["a", "b", "c"], groups)
-    assert "2 structures are only 1 different ones, each under several ids: a = c." in sentence
+    assert "2 structures are one and the same, under several ids: a = c." in sentence
     assert copies_sentence(["a", "b"], crystal_groups(records[:2])) == ""
 
 
