@@ -145,15 +145,15 @@ def test_structures_before_the_end_of_the_time_are_kept_and_the_others_named(
         yield Part("a.cif", 300, records_of())
 
     monkeypatch.setattr(reader_process, "CPU_S", 1.0)
-    *kept, last = read_isolated(
+    *readable, last = read_isolated(
         cif("3.5"), "a.cif", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of
     )
-    assert 2 <= len(kept) <= 90
-    assert all(record.atoms is not None for record in kept)
+    assert 2 <= len(readable) <= 90
+    assert all(record.atoms is not None for record in readable)
     assert last.problem == (
-        f"the structures after the first {len(kept)} were not read: these took as much CPU time as"
-        " a file of 300 bytes may take. Unpack it if it is packed, or split it into files with"
-        " fewer structures."
+        f"the structures after the first {len(readable)} were not read: these took as much CPU "
+        "time as a file of 300 bytes may take. Unpack it if it is packed, or split it into files "
+        "with fewer structures."
     )
 
 
