@@ -99,7 +99,7 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
         + help_link("explanation/reading-a-result", "Why this number"),
     )
     if explained.features:
-        parts = [f"{name} {change:+.2f} eV" for name, change in explained.features]
+        parts = [f"{name}\u00a0{change:+.2f}\u00a0eV" for name, change in explained.features]
         st.markdown(
             f"**What matters?** {words.escaped(', '.join(parts))}",
             help="Change of the prediction when all features with this element keep the mean value "

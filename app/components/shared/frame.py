@@ -53,7 +53,7 @@ RESERVED_CSS = """
 [class*="st-key-prediction-select-"] { min-height: 63px; }
 [class*="st-key-viewer-"] { min-height: 486px; }
 @media (max-width: 520px) {
-  [class*="st-key-viewer-"] { min-height: 420px; }
+  [class*="st-key-viewer-"] { min-height: 439px; }
 }
 """
 _WHY = (
