@@ -47,17 +47,14 @@ def collect_garbage() -> Generator[None, None, None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use a process per core and one more, because tests of pages and processes mostly wait.
-
-    If files are named on the command line, only this process is used.
-    """
+    """Use a process per core, or only this process if files are named on the command line."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
     if hasattr(os, "sched_getaffinity"):
         n_cores = len(os.sched_getaffinity(0))
     else:
         n_cores = os.cpu_count() or 1
-    return min(n_cores + 1, MAX_WORKERS)
+    return min(n_cores, MAX_WORKERS)
 
 
 def pytest_sessionfinish() -> None:

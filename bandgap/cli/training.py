@@ -198,12 +198,12 @@ def transfer(
     )
     check_inputs(structures, choice)
     use_engine(engine, scheduler)
-    source_folder = source_path(source)
-    check_source(source_folder)
     if request.method is not None:
         from bandgap.transfer import check_method_name
 
         check_method_name(request.method)
+    source_folder = source_path(source)
+    check_source(source_folder)
     check_result_folder(out, kind="run", inputs=[source_folder])
     with progress_bars() as progress:
         data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)

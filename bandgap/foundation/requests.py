@@ -57,7 +57,8 @@ class RequestField:
     """One field of a request type: its name, kind of value, default, bounds and texts.
 
     `choices` are the accepted values of a choice. `minimum` and `maximum` are the smallest and the
-    largest accepted number, and numbers must be smaller than `below`; None means no bound.
+    largest accepted number, and numbers must be larger than `above` and smaller than `below`; None
+    means no bound.
     """
 
     name: str
@@ -68,6 +69,7 @@ class RequestField:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    above: float | None = None
     below: float | None = None
 
     @property
@@ -215,6 +217,7 @@ def _described(name: str, info: FieldInfo) -> RequestField:
         choices=tuple(map(str, typing.get_args(hint))) if is_choice else (),
         minimum=bounds.get("ge"),
         maximum=bounds.get("le"),
+        above=bounds.get("gt"),
         below=bounds.get("lt"),
     )
 
@@ -241,6 +244,8 @@ def _accepted_numbers(field: RequestField) -> str:
     words = ["a whole number" if field.kind == "integer" else "a number"]
     if field.minimum is not None:
         words.append(f"from {field.minimum:g}")
+    if field.above is not None:
+        words.append(f"above {field.above:g}")
     if field.maximum is not None:
         words.append(f"to {field.maximum:g}")
     if field.below is not None:

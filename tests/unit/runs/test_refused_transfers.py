@@ -62,6 +62,7 @@ def test_the_test_set_is_not_blamed_for_few_structures_that_were_asked_for(
 
 def test_structures_that_cannot_be_described_are_named_where_too_few_are_left(world, tmp_path):
     """Helium has one orbital in GFN1-xTB, so that there is no empty level."""
+    pytest.importorskip("tblite")
     records = list(world.records[:5])
     for k in range(8):
         atoms = Atoms("He2", [(0, 0, 0), (0, 0, 2.5 + 0.1 * k)])
