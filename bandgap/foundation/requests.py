@@ -201,7 +201,7 @@ def _described(name: str, info: FieldInfo) -> RequestField:
         raise TypeError(f"field {name!r} of a request has no Setting in its annotation")
     bounds: dict[str, float] = {}
     for item in info.metadata:
-        for attribute in ("ge", "le", "lt"):
+        for attribute in ("ge", "gt", "le", "lt"):
             if getattr(item, attribute, None) is not None:
                 bounds[attribute] = getattr(item, attribute)
     arguments = typing.get_args(info.annotation)
