@@ -52,14 +52,9 @@ def explain(
     change when the features of one element are replaced by their mean. Labelled structures and
     gaps are read from where `bandgap transfer` read them; options give another place.
     """
-    from bandgap.foundation.csv_tables import csv_of_columns
-    from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.explanations import width_sentence
-    from bandgap.runs.explanation import explain_predictions
     from bandgap.storage.manifests import read_manifest
 
     check_exist(new)
-    set_threads()
     manifest = read_manifest(run, kind="run")
     name = str(manifest["request"]["baseline"])
     inputs = inputs_of_run(
@@ -73,6 +68,14 @@ def explain(
         column=column,
         id_column=id_column,
     )
+    # Imported after the inputs were checked, because they import torch.
+    from bandgap.foundation.csv_tables import csv_of_columns
+    from bandgap.foundation.machine import set_threads
+    from bandgap.foundation.replacement import write_whole
+    from bandgap.predictions.explanations import width_sentence
+    from bandgap.runs.explanation import explain_predictions
+
+    set_threads()
     with progress_bars() as progress:
         data = load_labelled(inputs.structures, inputs.labels, baseline=name, progress=progress)
         records = load_structures(new, progress=progress)
@@ -85,7 +88,7 @@ def explain(
             cache=descriptor_cache(),
             progress=progress,
         )
-    out.write_text(csv_of_columns(explanations.table()), encoding="utf-8", newline="")
+    write_whole(out, csv_of_columns(explanations.table()))
     rows = []
     for explained in explanations.rows:
         first = explained.labels[0]

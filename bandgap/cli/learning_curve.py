@@ -49,6 +49,7 @@ def learning_curve(
     """
     from bandgap.foundation.csv_tables import csv_text
     from bandgap.foundation.engines import use_engine
+    from bandgap.foundation.replacement import write_whole
     from bandgap.runs.parent_test import read_parent
 
     use_engine(engine, scheduler)
@@ -93,7 +94,7 @@ def learning_curve(
             progress=progress,
         )
     sentence = curve.sentence(more)
-    out.write_text(csv_text(curve.table()), encoding="utf-8", newline="")
+    write_whole(out, csv_text(curve.table()))
     errors = zip(curve.sizes, curve.rmse_eV.mean(axis=0), strict=True)
     ends = zip(curve.lower_eV, curve.upper_eV, strict=True)
     rows = [
