@@ -13,7 +13,7 @@ None of the bonds of a training molecule is masked, and every sample is one conn
 free valences are filled with hydrogens. Logits of atoms also see the free valence of the atom, its
 number relative to the last sender and, for recipients, the number of bonds between it and the
 sender, which is the size of the ring that would be closed, less one. The graph embedding has the
-number of atoms and the net charge beside it.
+number of atoms and the net charge.
 
 The likelihood is that of one order of the bonds, not of the molecule: it ranks nothing.
 """

@@ -35,12 +35,12 @@ _LEVEL_HELP = (
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
 _BY_HEADER = "found by its header"
 _GAP_COLUMN_HELP = (
-    "Header of the column with the gaps, as it stands in the table. Needed only if several columns "
+    "Header of the column with the gaps, as written in the table. Needed only if several columns "
     "could be it. A header with the word gap, Eg or bandgap is found without it, such as gap_eV, "
     "gap (Ha) or band gap (meV)."
 )
 _ID_COLUMN_HELP = (
-    "Header of the column that names the structures, as it stands in the table. Headers that are "
+    "Header of the column that names the structures, as written in the table. Headers that are "
     "found without it: id, structure, identifier, refcode, material_id, name, key, jid, mp_id, "
     "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, auid, uid; for file names: file, filename, path, "
     "structure_file, cif."

@@ -39,8 +39,8 @@ class FlowTraining:
     max_epochs, patience
         Epochs at most, and epochs without a gain of the rows to stop by after which a flow stops.
     redraw
-        Draw weights and pseudo-observations anew in every epoch (algorithm 3). Otherwise every flow
-        keeps its own, as one draw of the bootstrap.
+        Draw weights and pseudo-observations again in every epoch (algorithm 3). Otherwise every
+        flow keeps its own, as one draw of the bootstrap.
     bootstrap
         Whether the weights are random. Otherwise those of all rows are equal (maximum likelihood).
     """

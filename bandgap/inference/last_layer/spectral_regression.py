@@ -109,7 +109,7 @@ def least_cross_validation(regression: SpectralRegression) -> Penalty:
     from the reduced problem, at a cost that does not depend on n. Without degrees of freedom for
     the noise the penalty is infinite (x = 0).
 
-    The score counts copies of a row as new rows. Where each crystal stands in the data twice, it
+    The score counts copies of a row as new rows. Where the data contain each crystal twice, it
     takes an interpolation for a fit without noise, and is least without any penalty. The penalty
     therefore has a floor: the variance s2 x tr(G) / n that the prior gives the responses is at most
     `LARGEST_PRIOR_VARIANCE` times the observed one, s2 being b + Q/2 over a + n/2.

@@ -179,7 +179,8 @@ def _positions(lines: list[str], start: int, *, n_atoms: int) -> NDArray[np.floa
 def _refuse_second_structure(lines: list[str], start: int) -> None:
     """Raise Unreadable if another structure follows the positions, as in joined files.
 
-    Velocities and what a run goes on with also follow, but no lattice with elements and counts.
+    Velocities and the state that molecular dynamics resumes from may follow, but no lattice with
+    elements and counts.
     """
     for at in range(start, len(lines) - _HEADER_LINES + 1):
         if _is_header(lines[at : at + _HEADER_LINES]):
