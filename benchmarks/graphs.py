@@ -4,7 +4,7 @@ Networks learn cycles, ladders, trees and graphs of Barabasi and Albert, with an
 that are weighted by time, and with the number of edges that are still to come. Generated graphs are
 compared with a test set by the distances of `graph_metrics`, next to the noise floor: two halves of
 the training set. DeepGMG (Y. Li et al. 2018) is not trained here; its figures are those that the
-thesis prints (X. Qiu 2022, table 5.3).
+thesis prints (E. A. Ott 2022, table 5.3).
 """
 
 import time

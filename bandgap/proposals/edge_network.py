@@ -16,7 +16,7 @@ effect.
 The network does not know how many edges a graph will have, and cannot learn when to close a cycle.
 With `remaining_edges`, log(1 + remaining edges) is appended to g.
 
-References: X. Qiu, Probabilistic Neural Networks (thesis, 2022), equations 5.1 to 5.6, where "p
+References: E. A. Ott, Probabilistic Neural Networks (thesis, 2022), equations 5.1 to 5.6, where "p
 proportional to f" is read as a softmax and the argument of f_time, which is not legible, as above;
 Y. Li et al., Learning deep generative models of graphs (2018).
 """

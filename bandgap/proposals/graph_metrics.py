@@ -9,7 +9,7 @@ with the total variation distance d = 0.5 sum |x_i - y_i| of normalised histogra
 not positive definite, so that the sum may be negative; it is then taken as 0. The kernel
 exp(-d / 2) is positive definite and is computed for comparison (O'Bray et al. 2021).
 
-Reference: X. Qiu, Probabilistic Neural Networks (thesis, 2022), sections 5.4.4, C.1 and C.3. The
+Reference: E. A. Ott, Probabilistic Neural Networks (thesis, 2022), sections 5.4.4, C.1 and C.3. The
 thesis prints d without a square and MMD without a root; only both together agree with its tables.
 """
 

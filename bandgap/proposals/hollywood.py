@@ -9,7 +9,7 @@ for 0 < sigma < 1 and alpha > -sigma. The sender of an edge counts when its reci
 probability of a graph does not depend on the order of its edges. Graphs are sparse, o(N^2) edges,
 only for sigma > 1/2, because N grows like n^sigma.
 
-References: H. Crane and W. Dempsey, Edge exchangeable models for network data (2016); X. Qiu,
+References: H. Crane and W. Dempsey, Edge exchangeable models for network data (2016); E. A. Ott,
 thesis (2022), equations 5.7 and 5.8.
 """
 

@@ -1,7 +1,7 @@
 """Graphs as sequences of edges, the synthetic sets of the thesis, and orders of edges.
 
 Nodes are numbered by their first appearance: 0, 1, 2, ... Repeated edges and self-loops are
-allowed. Reference: X. Qiu, Probabilistic Neural Networks (thesis, 2022), section 5.4.2.
+allowed. Reference: E. A. Ott, Probabilistic Neural Networks (thesis, 2022), section 5.4.2.
 """
 
 from collections.abc import Iterable, Sequence

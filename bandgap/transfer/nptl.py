@@ -49,7 +49,7 @@ class NptlConfig(Scales):
     There are `samples` networks, and `choice_samples` for each alpha; one value in `alphas` fixes
     alpha. `pseudo` "noise" adds the probe's residual noise to its values, in each sample
     differently. "drawn" draws pseudo-observations from the base measure instead of one at each row
-    (Qiu 2022, algorithm 1): the target's inputs with replacement, and the probe's values with
+    (Ott 2022, algorithm 1): the target's inputs with replacement, and the probe's values with
     noise. Then each observation has its own weight, and `blocks` is not used. `start` "fresh_head"
     starts the output layer at random instead of at the probe. `sigma` says which rows choose alpha
     and the noise (`folds`).

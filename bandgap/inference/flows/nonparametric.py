@@ -2,13 +2,13 @@ r"""The nonparametric posterior of a flow: bootstrap weights, base measures and 
 
 The unknown distribution F of the rows has the prior DP(alpha, F_pi), so that its posterior given n
 rows is DP(alpha + n, G), G = alpha/(alpha + n) F_pi + 1/(alpha + n) sum_i delta(y_i) (Lyddon et al.
-2018; Fong et al. 2019; Qiu 2022, section 4). A draw of F has the n rows and m pseudo-observations
+2018; Fong et al. 2019; Ott 2022, section 4). A draw of F has the n rows and m pseudo-observations
 of F_pi as atoms, with weights from Dirichlet(1, ..., 1, alpha/m, ..., alpha/m), and a draw of the
 parameters minimises the loss under these weights. With alpha = 0 this is the weighted likelihood
 bootstrap.
 
 The base density of the flow is N(mu, I). For a flow with fixed parameters a draw of mu is the
-weighted mean of the atoms in the base space (Qiu 2022, algorithm 3), so that mean and covariance of
+weighted mean of the atoms in the base space (Ott 2022, algorithm 3), so that mean and covariance of
 mu over draws have closed forms.
 """
 
