@@ -68,16 +68,6 @@ IdColumn = Annotated[
         help="The column of the table that names the structures, where it is unusual.",
     ),
 ]
-BaselineColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--baseline-column",
-        metavar="NAME",
-        help="A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of "
-        "the table --labels, or a key of the extXYZ files. Its name states the unit. The "
-        "difference to it is learned, and predictions need it of every structure.",
-    ),
-]
 LevelOfTheory = Annotated[
     str,
     typer.Option(

@@ -20,7 +20,6 @@ from bandgap.foundation.errors import InputError, printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 
 OE62 = "ftp://m1507656:m1507656@dataserv.ub.tum.de/"
-OE62_FILES = ("df_62k.json", "df_31k.json", "df_5k.json")
 SUMS = "SHA512sums"
 SCHEMES = ("ftp", "http", "https")
 _BLOCK = 1 << 20

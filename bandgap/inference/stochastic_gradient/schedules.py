@@ -9,8 +9,6 @@ repeats a fall by a cosine; draws are from the half of each cycle with the small
 import math
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from bandgap.foundation.errors import ConfigError
 
 
@@ -116,8 +114,3 @@ def stretched(schedule: Schedule, factor: int) -> Schedule:
         if isinstance(schedule, Cyclical)
         else schedule
     )
-
-
-def weighted_mean(values: Tensor, steps: Tensor) -> Tensor:
-    """Return sum h_t f_t / sum h_t (chain, ...) of values (chain, draw, ...) and steps (draw,)."""
-    return (values.movedim(1, -1) @ steps) / steps.sum()

@@ -16,11 +16,6 @@ import torch
 from torch import Tensor
 
 
-def largest_stable_step(curvature: float) -> float:
-    """Return the step below which a chain is stable, where lambda_max(G H) is `curvature`."""
-    return 2.0 / curvature
-
-
 def batch_noise(n_rows: int, batch_size: int) -> float:
     """Return c = N / n - 1, the batch noise in units of the Hessian.
 

@@ -54,11 +54,6 @@ class Terms:
     jitters: int
 
     @property
-    def fisher_beta(self) -> Floats:
-        """Fisher information (p, p) of beta; it does not depend on y."""
-        return self.p4
-
-    @property
     def beta_hat(self) -> Floats:
         """The beta (p,) that maximises the likelihood at this theta."""
         return np.asarray(np.linalg.solve(self.p4, self.p3), dtype=np.float64)
