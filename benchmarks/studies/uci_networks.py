@@ -82,8 +82,10 @@ def run(scale: Scale, seed: int) -> Result:
                 fits = _fits(name, splits, hidden, biased, method="pbp", seed=seed)
                 if biased:
                     # The same computation: shown on the first split.
-                    others = _fits(name, splits[:1], hidden, biased, method="sspbp", seed=seed)
-                    difference = abs(others[0].log_density - fits[0].log_density)
+                    first_of_sspbp = _fits(
+                        name, splits[:1], hidden, biased, method="sspbp", seed=seed
+                    )
+                    difference = abs(first_of_sspbp[0].log_density - fits[0].log_density)
                     largest_difference = max(largest_difference, difference)
                     fits_of_sspbp = fits
                 else:
