@@ -24,13 +24,14 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
-from bandgap.descriptors import PRESETS, DescriptorConfig
+from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import METHOD, MOLECULES
+from bandgap.descriptors.potentials import NONE, check_potential, check_second_potential
 from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.config import fingerprint, to_dict
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import kl_weights_to_try
@@ -128,7 +129,11 @@ WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=Sna
 
 @dataclass(frozen=True)
 class CrystalsBenchmark:
-    """Methods, sets, seeds, whether peers are compared, and the training of the source."""
+    """Methods, sets, seeds, whether peers are compared, and the training of the source.
+
+    `potentials` are up to two pretrained potentials for methods without a source. If None, they are
+    those that are installed, as in a run.
+    """
 
     methods: tuple[str, ...] = METHODS
     sets: tuple[str, ...] = tuple(SETS)
@@ -138,9 +143,15 @@ class CrystalsBenchmark:
     peers: bool = True
     source: SourceConfig = WITH_EXTRAS
     source_seed: int = 0
+    potentials: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for an unknown set, ConfigError for an unknown method."""
+        """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
+        if self.potentials is not None:
+            first, second = _two_potentials(self.potentials)
+            check_potential(first)
+            if second != NONE:
+                check_second_potential(second, first=first)
         for name in self.methods:
             _entrant_method(name)
         for name in self.sets:
@@ -325,10 +336,22 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
             functools.partial(_own_draws, method, descriptor, members),
             weights,
         )
-    descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    if job.config.potentials is None:
+        descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    else:
+        first, second = _two_potentials(job.config.potentials)
+        descriptor = descriptor_for(elements, potential=first, second_potential=second)
     return _Entrant(
         replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
     )
+
+
+def _two_potentials(names: Sequence[str]) -> tuple[str, str]:
+    """Return two names, "none" for missing ones; raise ConfigError if there are more."""
+    if len(names) > 2:
+        raise ConfigError(f"{len(names)} potentials: {', '.join(names)}. Accepted: up to two.")
+    first, second = [*names, NONE, NONE][:2]
+    return first, second
 
 
 def _entrant_method(name: str) -> Method:

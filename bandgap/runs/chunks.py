@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -27,6 +26,7 @@ from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
+from bandgap.runs.new_structures import describe_new
 from bandgap.runs.prediction import (
     as_requested,
     draw_records,
@@ -239,9 +239,7 @@ def _predict(
 ) -> _Result:
     packed_records, baseline, labelled = task
     records = tuple(map(unpack, packed_records))
-    described = featurize(
-        records, run.descriptor, cache=plan.cache, n_jobs=n_jobs, progress=progress
-    )
+    described = describe_new(run, records, cache=plan.cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
     details = None if labelled is None else record_details(records, drawn, labelled=labelled)

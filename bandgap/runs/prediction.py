@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bandgap.datasets.table import elements_of, with_baseline_column
-from bandgap.descriptors import Descriptors, featurize
+from bandgap.descriptors import Descriptors
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import ConfigError, InputError
@@ -19,6 +19,13 @@ from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
+from bandgap.predictions.withholding import with_wider_rows
+from bandgap.runs.new_structures import (
+    WIDEN_FACTOR,
+    describe_new,
+    left_out_elements,
+    left_out_sentence,
+)
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
@@ -183,9 +190,7 @@ def _record_draws(
     progress: Progress,
 ) -> DrawnRecords:
     check_baseline(run, len(records), baseline_eV)
-    described = featurize(
-        list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress
-    )
+    described = describe_new(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
     drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
     progress(Update("predicting", len(records), len(records)))
@@ -291,9 +296,17 @@ def _inputs_and_judgements(
 def record_predictions(
     run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords
 ) -> Predictions:
-    """Return the predictions of a stored run; refused records have a row with empty numbers."""
+    """Return the predictions of a stored run; refused records have a row with empty numbers.
+
+    Intervals of structures that are described in part are wider (`runs.new_structures`).
+    """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
+    left_out = {i: elements for i in usable if (elements := left_out_elements(run, records[i]))}
+    problems = [
+        "; ".join(filter(None, (text, left_out_sentence(left_out[i])))) if i in left_out else text
+        for i, text in enumerate(drawn.problems)
+    ]
 
     def scatter(values: Floats) -> Floats:
         full = np.full((values.shape[0], len(records)), np.nan)
@@ -304,7 +317,7 @@ def record_predictions(
         record.status == "ready" and judgement.text == "ok"
         for record, judgement in zip(records, drawn.judgements, strict=True)
     ]
-    return predictions_from_draws(
+    predictions = predictions_from_draws(
         scatter(draws.flat_means_eV),
         scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
         centres=scatter(draws.centres_eV),
@@ -316,12 +329,16 @@ def record_predictions(
             "refused" if i not in usable else "ok" if ok else "warning"
             for i, ok in enumerate(is_ok)
         ],
-        problem=drawn.problems,
+        problem=problems,
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
         domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
     )
+    if not left_out:
+        return predictions
+    is_in_part = np.array([i in left_out for i in range(len(records))])
+    return with_wider_rows(predictions, is_in_part, factor=WIDEN_FACTOR)
 
 
 def record_details(

@@ -55,6 +55,14 @@ def crystals(
     peers: Annotated[
         bool, typer.Option(help="Whether scikit-learn's methods are compared.")
     ] = True,
+    potentials: Annotated[
+        list[str],
+        typer.Option(
+            "--potential",
+            help="A pretrained potential for methods without a source; none for none of them. May "
+            "be given twice. Default: those that are installed.",
+        ),
+    ] = [],  # noqa: B006
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
@@ -75,6 +83,7 @@ def crystals(
         tuple(sizes),
         n_test,
         peers,
+        potentials=tuple(potentials) or None,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:
