@@ -19,7 +19,7 @@ from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
-from bandgap.predictions.withholding import with_wider_rows
+from bandgap.predictions.withholding import IntervalChanges, with_wider_rows
 from bandgap.runs.new_structures import (
     WIDEN_FACTOR,
     describe_new,
@@ -157,18 +157,23 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    if request.interval_changes and run.density is None:
-        name = "withhold_below_p" if request.withhold_below_p else "widen_below_p"
-        raise ConfigError(
-            f"{name} is {getattr(request, name):g}, but this run has no density of the "
-            "structures that it learned from, so that nothing has a p-value. Train with density "
-            "flow (transfer --density flow), or leave the option out."
-        )
+    check_interval_changes(run, request.interval_changes)
     calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(scores).scores, request.probability)
     return run, calibrator
+
+
+def check_interval_changes(run: Run, changes: IntervalChanges) -> None:
+    """Raise ConfigError if intervals are to change by p-values that the run does not have."""
+    if changes and run.density is None:
+        name = "withhold_below_p" if changes.withhold_below_p else "widen_below_p"
+        raise ConfigError(
+            f"{name} is {getattr(changes, name):g}, but this run has no density of the "
+            "structures that it learned from, so that nothing has a p-value. Train with density "
+            "flow (transfer --density flow), or leave the option out."
+        )
 
 
 def stored_calibrator(model_folder: Path) -> "Calibrator | None":
