@@ -1,7 +1,10 @@
 """`python -m benchmarks crystals`: methods and peers on crystals of any elements."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,6 +66,14 @@ def crystals(
             "be given twice. Default: those that are installed.",
         ),
     ] = [],  # noqa: B006
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the errors into this table too, from which methods are proposed: "
+            "bandgap/sources/measured_errors.csv. Methods with three splits or more.",
+        ),
+    ] = None,
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
@@ -71,8 +82,16 @@ def crystals(
     hours. An interrupted call resumes when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
+    from bandgap.sources.measured_errors import write_rows
     from benchmarks.crystal_peers import PEERS
-    from benchmarks.crystals import METHODS, SETS, CrystalsBenchmark, errors_file, run_crystals
+    from benchmarks.crystals import (
+        METHODS,
+        SETS,
+        CrystalsBenchmark,
+        errors_file,
+        measured_rows,
+        run_crystals,
+    )
     from benchmarks.paired import read_errors, read_scores
 
     set_threads()
@@ -105,6 +124,12 @@ def crystals(
                 f"{peer.name}: left out, because the package {peer.package} is not installed.",
                 err=True,
             )
+    if table is not None:
+        command = f"python -m benchmarks {' '.join(sys.argv[1:])}"
+        today = datetime.now(UTC).date().isoformat()
+        for name, fits_of_set in fits.items():
+            write_rows(table, measured_rows(name, fits_of_set, config, date=today, command=command))
+        typer.echo(f"{table}: the rows of these methods are replaced.")
     typer.echo(f"{out}: one file for each set, with one line for each fit.")
 
 
