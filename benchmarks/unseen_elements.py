@@ -63,8 +63,9 @@ def run_unseen_elements(
         has_element = np.array([element in present for present in elements])
         for seed in config.seeds:
             order = np.random.default_rng(seed).permutation(len(elements))
-            known = order[~has_element[order]]
-            train, familiar = known[: config.n], known[config.n :][: config.n_test]
+            without_element = order[~has_element[order]]
+            train = without_element[: config.n]
+            familiar = without_element[config.n :][: config.n_test]
             unseen = order[has_element[order]][: config.n_test]
             for method in config.methods:
                 if method == "feature_gp" and SETS[name].source != "molecules":

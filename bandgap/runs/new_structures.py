@@ -21,7 +21,6 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.runs.stored import Run
 from bandgap.structures import StructureRecord
-from bandgap.transfer import get_method
 
 # Factor of the standard deviations of structures that are described in part.
 WIDEN_FACTOR: Final = 2.0
@@ -39,10 +38,8 @@ def describe_new(
     described = featurize(
         list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress
     )
-    if not predicts_unknown_elements(run):
-        return described
     rows = [i for i, record in enumerate(records) if left_out_elements(run, record)]
-    if not rows:
+    if not rows or not predicts_unknown_elements(run):
         return described
     partly = featurize(
         [records[i] for i in rows],
@@ -61,6 +58,9 @@ def describe_new(
 
 def predicts_unknown_elements(run: Run) -> bool:
     """Return whether a run predicts structures whose elements its MBTR lacks."""
+    # Imported here, because most predictions do not need the methods.
+    from bandgap.transfer import get_method
+
     if not run.descriptor.terms or get_method(run.manifest["method"]).transfers:
         return False
     return any(block.measures_similarity for block, _ in run.descriptor.blocks)

@@ -125,12 +125,33 @@ def crystals(
                 err=True,
             )
     if table is not None:
-        command = f"python -m benchmarks {' '.join(sys.argv[1:])}"
+        command = f"python -m benchmarks {' '.join(_without_paths(sys.argv[1:]))}"
         today = datetime.now(UTC).date().isoformat()
         for name, fits_of_set in fits.items():
             write_rows(table, measured_rows(name, fits_of_set, config, date=today, command=command))
         typer.echo(f"{table}: the rows of these methods are replaced.")
     typer.echo(f"{out}: one file for each set, with one line for each fit.")
+
+
+def _without_paths(words: Sequence[str]) -> list[str]:
+    """Return a command's words with placeholders for folders, and without the table.
+
+    Examples
+    --------
+    >>> _without_paths(["crystals", "--data", "/x", "--out", "y", "--n", "9", "--table", "z"])
+    ['crystals', '--data', 'DATA', '--out', 'OUT', '--n', '9']
+    """
+    result: list[str] = []
+    following = iter(words)
+    for word in following:
+        if word == "--table":
+            next(following)
+        elif word in ("--data", "--out"):
+            next(following)
+            result += [word, word.removeprefix("--").upper()]
+        else:
+            result.append(word)
+    return result
 
 
 def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:

@@ -48,9 +48,9 @@ def test_terms_of_a_partly_described_structure_are_those_of_its_other_atoms(
     plain = replace(run.descriptor, soap=None, normalisation="none", roots=False)
     atoms = molecule("CH3SH")
     without_sulfur = atoms[[symbol != "S" for symbol in atoms.symbols]]
-    others = featurize([record_of("others", without_sulfur)], plain).features
+    expected = featurize([record_of("others", without_sulfur)], plain).features
     partly = featurize([record_of("all", atoms)], replace(plain, leaves_out_atoms=True)).features
-    np.testing.assert_allclose(partly, others, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(partly, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_standard_deviation_is_the_methods_times_the_factor(source_folder, world, tmp_path):
