@@ -26,9 +26,9 @@ from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
-from bandgap.runs.new_structures import describe_new
 from bandgap.runs.prediction import (
     as_requested,
+    describe_new,
     draw_records,
     load_for,
     record_details,

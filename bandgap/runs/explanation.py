@@ -36,8 +36,7 @@ from bandgap.posterior.label_influence import (
     label_influence,
 )
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
-from bandgap.runs.new_structures import describe_new
-from bandgap.runs.prediction import check_baseline, draw_records
+from bandgap.runs.prediction import check_baseline, describe_new, draw_records
 from bandgap.runs.stored import Run, load_run
 from bandgap.storage.manifests import posterior_of_method
 from bandgap.structures import StructureRecord, as_records

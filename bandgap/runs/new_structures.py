@@ -19,25 +19,26 @@ from bandgap.datasets.table import elements_of
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.predictions.table import Predictions
+from bandgap.predictions.withholding import with_wider_rows
 from bandgap.runs.stored import Run
 from bandgap.structures import StructureRecord
+from bandgap.transfer import get_method
 
 # Factor of the standard deviations of structures that are described in part.
 WIDEN_FACTOR: Final = 2.0
 
 
-def describe_new(
+def with_partly_described(
     run: Run,
     records: Sequence[StructureRecord],
+    described: Descriptors,
     *,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Descriptors:
-    """Return the descriptors of new structures, in part where an element is not known."""
-    described = featurize(
-        list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress
-    )
+    """Return descriptors of records, in part for those with an element that is not known."""
     rows = [i for i, record in enumerate(records) if left_out_elements(run, record)]
     if not rows or not predicts_unknown_elements(run):
         return described
@@ -58,9 +59,6 @@ def describe_new(
 
 def predicts_unknown_elements(run: Run) -> bool:
     """Return whether a run predicts structures whose elements its MBTR lacks."""
-    # Imported here, because most predictions do not need the methods.
-    from bandgap.transfer import get_method
-
     if not run.descriptor.terms or get_method(run.manifest["method"]).transfers:
         return False
     return any(block.measures_similarity for block, _ in run.descriptor.blocks)
@@ -73,7 +71,26 @@ def left_out_elements(run: Run, record: StructureRecord) -> tuple[str, ...]:
     return tuple(sorted(elements_of(record) - set(run.descriptor.species)))
 
 
-def left_out_sentence(elements: Sequence[str]) -> str:
+def with_left_out_elements(
+    run: Run, records: Sequence[StructureRecord], predictions: Predictions
+) -> Predictions:
+    """Return the predictions with wider intervals of structures that were described in part."""
+    left_out = [
+        left_out_elements(run, record) if np.isfinite(mean) else ()
+        for record, mean in zip(records, predictions.mean_eV, strict=True)
+    ]
+    problems = [
+        "; ".join(filter(None, (text, _sentence(elements) if elements else "")))
+        for text, elements in zip(predictions.problem, left_out, strict=True)
+    ]
+    return with_wider_rows(
+        replace(predictions, problem=tuple(problems)),
+        np.array([bool(elements) for elements in left_out]),
+        factor=WIDEN_FACTOR,
+    )
+
+
+def _sentence(elements: Sequence[str]) -> str:
     """Return the problem of a structure that is described without these elements."""
     return (
         f"Described without its {' and '.join(elements)} atoms, of which this run has not "

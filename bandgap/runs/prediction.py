@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bandgap.datasets.table import elements_of, with_baseline_column
-from bandgap.descriptors import Descriptors
+from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import ConfigError, InputError
@@ -19,13 +19,6 @@ from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
-from bandgap.predictions.withholding import IntervalChanges, with_wider_rows
-from bandgap.runs.new_structures import (
-    WIDEN_FACTOR,
-    describe_new,
-    left_out_elements,
-    left_out_sentence,
-)
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
@@ -36,6 +29,7 @@ if TYPE_CHECKING:
     # Imported when a run has a calibrator, and when details are asked for.
     from bandgap.evaluation.calibrators import Calibrator
     from bandgap.predictions.details import PredictionDetails
+    from bandgap.predictions.withholding import IntervalChanges
 
 Floats = NDArray[np.float64]
 
@@ -165,7 +159,7 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     return run, calibrator
 
 
-def check_interval_changes(run: Run, changes: IntervalChanges) -> None:
+def check_interval_changes(run: Run, changes: "IntervalChanges") -> None:
     """Raise ConfigError if intervals are to change by p-values that the run does not have."""
     if changes and run.density is None:
         name = "withhold_below_p" if changes.withhold_below_p else "widen_below_p"
@@ -307,11 +301,6 @@ def record_predictions(
     """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
-    left_out = {i: elements for i in usable if (elements := left_out_elements(run, records[i]))}
-    problems = [
-        "; ".join(filter(None, (text, left_out_sentence(left_out[i])))) if i in left_out else text
-        for i, text in enumerate(drawn.problems)
-    ]
 
     def scatter(values: Floats) -> Floats:
         full = np.full((values.shape[0], len(records)), np.nan)
@@ -334,16 +323,41 @@ def record_predictions(
             "refused" if i not in usable else "ok" if ok else "warning"
             for i, ok in enumerate(is_ok)
         ],
-        problem=problems,
+        problem=drawn.problems,
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
         domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
     )
-    if not left_out:
+    if not _has_unknown_elements(run, records):
         return predictions
-    is_in_part = np.array([i in left_out for i in range(len(records))])
-    return with_wider_rows(predictions, is_in_part, factor=WIDEN_FACTOR)
+    from bandgap.runs.new_structures import with_left_out_elements
+
+    return with_left_out_elements(run, records, predictions)
+
+
+def describe_new(
+    run: Run,
+    records: Sequence[StructureRecord],
+    *,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Descriptors:
+    """Return the descriptors of new structures, in part where an element is not known."""
+    settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
+    described = featurize(list(records), run.descriptor, **settings)
+    if not _has_unknown_elements(run, records):
+        return described
+    from bandgap.runs.new_structures import with_partly_described
+
+    return with_partly_described(run, records, described, **settings)
+
+
+def _has_unknown_elements(run: Run, records: Sequence[StructureRecord]) -> bool:
+    """Return whether a record has an element that is not in the terms of the run's descriptor."""
+    species = set(run.descriptor.species)
+    return bool(run.descriptor.terms) and any(elements_of(record) - species for record in records)
 
 
 def record_details(

@@ -19,7 +19,7 @@ from bandgap.foundation.progress import Update
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.models import Row, Rows, ServedModel
 from bandgap.jobs.service.requests import PredictionRequest
-from bandgap.runs.new_structures import describe_new
+from bandgap.runs.prediction import describe_new
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)
