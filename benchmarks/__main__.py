@@ -24,6 +24,7 @@ from benchmarks.commands import (
     serve,
     sgmcmc,
     study,
+    unseen_elements,
     vecchia,
     weighted_conformal,
 )
@@ -69,6 +70,10 @@ for _command, _options in (
     (day.day, "--width 1280 --json day.json"),
     (serve.serve, "--model run --json serve.json"),
     (study.study, "table-3.1 --scale smoke"),
+    (
+        unseen_elements.unseen_elements,
+        "--data DATA --set perovskites --seeds 1 --json unseen_elements.json",
+    ),
     (
         weighted_conformal.weighted_conformal,
         "--data DATA --set demo --seeds 1 --json weighted_conformal.json",

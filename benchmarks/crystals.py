@@ -24,21 +24,28 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
-from bandgap.descriptors import PRESETS, DescriptorConfig
+from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import METHOD, MOLECULES
+from bandgap.descriptors.potentials import (
+    FOR_DATA_SETS,
+    NONE,
+    check_potential,
+    check_second_potential,
+)
 from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.config import fingerprint, to_dict
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
+from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import descriptor_taken
+from bandgap.sources.measured_errors import CrystalKind, MeasuredError
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import descriptor_for_labelled, no_source
@@ -63,7 +70,7 @@ class CrystalSet:
 
     Gaps are in the file `table`, or in the structure files if `table` is "". `source` is the source
     of transfer methods, "" if they are left out. `levels` are the electron levels that methods may
-    get; methods with others are left out.
+    get; methods with others are left out. `kind` is that of the table of measured errors.
     """
 
     structures: str
@@ -73,6 +80,7 @@ class CrystalSet:
     n_test: int
     source: Literal["inorganic", "molecules", ""] = ""
     levels: ElectronLevels = "none"
+    kind: CrystalKind = "crystals of any elements, PBE"
 
     @property
     def proposed(self) -> str:
@@ -98,6 +106,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         103,
         "inorganic",
         MOLECULES,
+        kind="lead-iodide perovskites with hybrid gaps",
     ),
     "inorganic": CrystalSet(
         "mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700
@@ -110,6 +119,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         700,
         "molecules",
         METHOD,
+        kind="PBE gaps of organic crystals, described by their molecules",
     ),
 }
 METHODS: Final = (
@@ -120,6 +130,7 @@ METHODS: Final = (
     "random_forest",
     "gradient_boosting",
 )
+MIN_SPLITS: Final = 3  # of a row in the table of measured errors
 PRESET: Final = "any-elements"  # Of the source.
 SOURCE_SET: Final = "inorganic"
 # Has what every transfer method needs.
@@ -128,7 +139,11 @@ WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=Sna
 
 @dataclass(frozen=True)
 class CrystalsBenchmark:
-    """Methods, sets, seeds, whether peers are compared, and the training of the source."""
+    """Methods, sets, seeds, whether peers are compared, and the training of the source.
+
+    `potentials` are up to two pretrained potentials for methods without a source. If None, they are
+    those that are installed, as in a run.
+    """
 
     methods: tuple[str, ...] = METHODS
     sets: tuple[str, ...] = tuple(SETS)
@@ -138,9 +153,15 @@ class CrystalsBenchmark:
     peers: bool = True
     source: SourceConfig = WITH_EXTRAS
     source_seed: int = 0
+    potentials: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for an unknown set, ConfigError for an unknown method."""
+        """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
+        if self.potentials is not None:
+            first, second = _two_potentials(self.potentials)
+            check_potential(first)
+            if second != NONE:
+                check_second_potential(second, first=first)
         for name in self.methods:
             _entrant_method(name)
         for name in self.sets:
@@ -204,6 +225,72 @@ def run_crystals(
 def errors_file(out: Path, name: str) -> Path:
     """Return the file with errors and CRPS of all fits on a set (`paired`)."""
     return out / f"{name}-errors.jsonl"
+
+
+def measured_rows(
+    name: str,
+    fits: Sequence[ComparedFit],
+    config: CrystalsBenchmark,
+    *,
+    date: str,
+    command: str,
+) -> list[MeasuredError]:
+    """Return the rows of the package's table of measured errors from the fits of a set.
+
+    Peers, and methods with fewer than three splits, are left out.
+    """
+    crystal_set = SETS[name]
+    n_test = config.n_test or crystal_set.n_test
+    rows = []
+    for method, by_size in summary(fits, "rmse_eV").items():
+        if any(method == peer.name for peer in PEERS):
+            continue
+        entrant = entrant_of(method)
+        transfers = _entrant_method(method).transfers
+        source = {"molecules": "demo", "inorganic": "inorganic"}.get(crystal_set.source, "")
+        extras = [] if transfers else [_extra_of(name) for name in _used_potentials(config)]
+        extras += ["xtb"] if entrant.levels != "none" else []
+        for n, (rmse_eV, error_eV) in by_size.items():
+            splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
+            if splits < MIN_SPLITS:
+                continue
+            rows.append(
+                MeasuredError(
+                    kind=crystal_set.kind,
+                    n=n,
+                    n_test=n_test,
+                    splits=str(splits),
+                    source=source if transfers else "none",
+                    extras=" ".join(extras),
+                    levels=entrant.levels,
+                    method=entrant.method,
+                    rmse_eV=round(rmse_eV, 3),
+                    standard_error_eV=f"{error_eV:.3f}",
+                    lowest_eV="",
+                    highest_eV="",
+                    date=date,
+                    command=command,
+                )
+            )
+    return rows
+
+
+def _extra_of(potential: str) -> str:
+    """Return the extra that installs a potential.
+
+    Examples
+    --------
+    >>> _extra_of("chgnet-two-layers"), _extra_of("sevennet-mf-0")
+    ('chgnet', 'sevennet')
+    """
+    return potential.partition("-")[0]
+
+
+def _used_potentials(config: CrystalsBenchmark) -> list[str]:
+    """Return the potentials in the descriptors of methods without a source."""
+    if config.potentials is not None:
+        return [name for name in config.potentials if name != NONE]
+    return [potential.name for potential in FOR_DATA_SETS if potential.is_installed]
 
 
 def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
@@ -325,10 +412,22 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
             functools.partial(_own_draws, method, descriptor, members),
             weights,
         )
-    descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    if job.config.potentials is None:
+        descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    else:
+        first, second = _two_potentials(job.config.potentials)
+        descriptor = descriptor_for(elements, potential=first, second_potential=second)
     return _Entrant(
         replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
     )
+
+
+def _two_potentials(names: Sequence[str]) -> tuple[str, str]:
+    """Return two names, "none" for missing ones; raise ConfigError if there are more."""
+    if len(names) > 2:
+        raise ConfigError(f"{len(names)} potentials: {', '.join(names)}. Accepted: up to two.")
+    first, second = [*names, NONE, NONE][:2]
+    return first, second
 
 
 def _entrant_method(name: str) -> Method:

@@ -149,6 +149,9 @@ class DescriptorConfig:
         Add those of a second potential, as another block.
     graph
         Add the readout of a graph network that a source model trained (module `graphs`).
+    leaves_out_atoms
+        Describe structures with elements beyond `species` too, as if their atoms were absent from
+        the terms of the MBTR. The other blocks must know the elements.
     """
 
     species: tuple[str, ...] = ()
@@ -166,6 +169,7 @@ class DescriptorConfig:
     potential: str = _NONE
     second_potential: str = field(default=_NONE, metadata=STORED_UNLESS_DEFAULT)
     graph: GraphBody | None = None
+    leaves_out_atoms: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
 
     def __post_init__(self) -> None:
         """Sort the species by atomic number; raise ConfigError if this cannot be a descriptor."""
@@ -197,7 +201,8 @@ class DescriptorConfig:
     @cached_property
     def elements(self) -> tuple[str, ...]:
         """The elements that the descriptor accepts, in the order of atomic number."""
-        accepted = [frozenset(self.species)] if self.terms else []
+        needs_species = bool(self.terms) and not self.leaves_out_atoms
+        accepted = [frozenset(self.species)] if needs_species else []
         accepted += [frozenset(block.elements(value)) for block, value in self.blocks]
         return tuple(
             symbol for symbol in ELEMENTS if all(symbol in symbols for symbols in accepted)

@@ -22,6 +22,8 @@ from bandgap.structures.neighbours import heights
 NEGLIGIBLE = 1e-8
 # Atoms of the cell and around it. DScribe's matrix of their distances is dense and takes 1.8 GB.
 MAX_NEIGHBOURS = 15_000
+# Share of a structure's atoms that `leaves_out_atoms` leaves out at most.
+MAX_UNKNOWN_ATOMS = 0.5
 
 
 def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
@@ -36,8 +38,9 @@ def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
 
         described = neutral_form(atoms)
     plain = described if _is_plain(described, config) else _plain_copy(described)
+    in_terms = _with_species(plain, config) if config.leaves_out_atoms else plain
     terms = [
-        _normalised(term_of(plain, config, order=order, term=term), config, atoms=plain)
+        _normalised(term_of(in_terms, config, order=order, term=term), config, atoms=plain)
         for order, term in config.terms
     ]
     if config.roots:
@@ -58,9 +61,29 @@ def obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
         )
     if len(atoms) == 0:
         return "has no atoms."
+    if config.leaves_out_atoms and (problem := _unknown_atoms_problem(atoms, config)):
+        return problem
     if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
         return "has positions or a cell that are not finite numbers."
     return _cell_obstacle(atoms, config)
+
+
+def _with_species(atoms: Atoms, config: DescriptorConfig) -> Atoms:
+    """Return the atoms of the descriptor's species."""
+    rows = [i for i, symbol in enumerate(atoms.symbols) if symbol in config.species]
+    return atoms[rows]  # type: ignore[no-untyped-call,no-any-return]
+
+
+def _unknown_atoms_problem(atoms: Atoms, config: DescriptorConfig) -> str:
+    """Return why too many atoms would be left out of the terms, or ""."""
+    n_unknown = sum(symbol not in config.species for symbol in atoms.symbols)
+    if not config.terms or n_unknown <= MAX_UNKNOWN_ATOMS * len(atoms):
+        return ""
+    unknown = sorted(set(atoms.symbols) - set(config.species))
+    return (
+        f"contains {', '.join(unknown)}, which the descriptor was not set up for, in {n_unknown} "
+        f"of {len(atoms)} atoms; accepted: up to {100 * MAX_UNKNOWN_ATOMS:.0f} % of the atoms."
+    )
 
 
 def _cell_obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:

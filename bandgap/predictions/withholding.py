@@ -80,6 +80,18 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
         Factor of the standard deviations, above 1.
     """
     is_widened = is_below(predictions, below_p) & np.isfinite(predictions.sd_new_eV)
+    return _with_reasons(
+        with_wider_rows(predictions, is_widened, factor=factor),
+        is_widened,
+        f"Interval widened {factor:g} times",
+        below_p=below_p,
+    )
+
+
+def with_wider_rows(
+    predictions: Predictions, is_widened: NDArray[np.bool_], *, factor: float
+) -> Predictions:
+    """Return the predictions with wider intervals in some rows (n,), as `widen_intervals`."""
     rows = np.flatnonzero(is_widened)
     spreads = {name: getattr(predictions, name).copy() for name in SPREADS}
     for name in ("sd_mean_eV", "sd_new_eV"):
@@ -99,12 +111,7 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
         wider = _stretched(quantiles_new, mean_above_zero_eV, factor)
         wider = np.where(is_zero, 0.0, np.maximum(wider, 0.0))
     spreads["quantiles_new"][:, rows] = wider
-    return _with_reasons(
-        replace(predictions, **spreads),
-        is_widened,
-        f"Interval widened {factor:g} times",
-        below_p=below_p,
-    )
+    return replace(predictions, **spreads)
 
 
 def _stretched(quantiles_eV: Floats, centres_eV: Floats, factor: float) -> Floats:

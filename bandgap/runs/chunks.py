@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -29,6 +28,7 @@ from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import (
     as_requested,
+    describe_new,
     draw_records,
     load_for,
     record_details,
@@ -239,9 +239,7 @@ def _predict(
 ) -> _Result:
     packed_records, baseline, labelled = task
     records = tuple(map(unpack, packed_records))
-    described = featurize(
-        records, run.descriptor, cache=plan.cache, n_jobs=n_jobs, progress=progress
-    )
+    described = describe_new(run, records, cache=plan.cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
     details = None if labelled is None else record_details(records, drawn, labelled=labelled)

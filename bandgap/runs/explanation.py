@@ -36,7 +36,7 @@ from bandgap.posterior.label_influence import (
     label_influence,
 )
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
-from bandgap.runs.prediction import check_baseline, draw_records
+from bandgap.runs.prediction import check_baseline, describe_new, draw_records
 from bandgap.runs.stored import Run, load_run
 from bandgap.storage.manifests import posterior_of_method
 from bandgap.structures import StructureRecord, as_records
@@ -172,7 +172,7 @@ def explain_records(
 
     `rows` are the rows of the records in the input, by default from 0.
     """
-    described = featurize(list(records), run.descriptor, cache=cache, progress=progress)
+    described = describe_new(run, records, cache=cache, progress=progress)
     progress(Update("explaining", 0, len(records)))
     drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
     usable = drawn.usable

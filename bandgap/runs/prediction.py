@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     # Imported when a run has a calibrator, and when details are asked for.
     from bandgap.evaluation.calibrators import Calibrator
     from bandgap.predictions.details import PredictionDetails
+    from bandgap.predictions.withholding import IntervalChanges
 
 Floats = NDArray[np.float64]
 
@@ -150,18 +151,23 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    if request.interval_changes and run.density is None:
-        name = "withhold_below_p" if request.withhold_below_p else "widen_below_p"
-        raise ConfigError(
-            f"{name} is {getattr(request, name):g}, but this run has no density of the "
-            "structures that it learned from, so that nothing has a p-value. Train with density "
-            "flow (transfer --density flow), or leave the option out."
-        )
+    check_interval_changes(run, request.interval_changes)
     calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(scores).scores, request.probability)
     return run, calibrator
+
+
+def check_interval_changes(run: Run, changes: "IntervalChanges") -> None:
+    """Raise ConfigError if intervals are to change by p-values that the run does not have."""
+    if changes and run.density is None:
+        name = "withhold_below_p" if changes.withhold_below_p else "widen_below_p"
+        raise ConfigError(
+            f"{name} is {getattr(changes, name):g}, but this run has no density of the "
+            "structures that it learned from, so that nothing has a p-value. Train with density "
+            "flow (transfer --density flow), or leave the option out."
+        )
 
 
 def stored_calibrator(model_folder: Path) -> "Calibrator | None":
@@ -183,9 +189,7 @@ def _record_draws(
     progress: Progress,
 ) -> DrawnRecords:
     check_baseline(run, len(records), baseline_eV)
-    described = featurize(
-        list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress
-    )
+    described = describe_new(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
     drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
     progress(Update("predicting", len(records), len(records)))
@@ -291,7 +295,10 @@ def _inputs_and_judgements(
 def record_predictions(
     run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords
 ) -> Predictions:
-    """Return the predictions of a stored run; refused records have a row with empty numbers."""
+    """Return the predictions of a stored run; refused records have a row with empty numbers.
+
+    Intervals of structures that are described in part are wider (`runs.new_structures`).
+    """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
 
@@ -304,7 +311,7 @@ def record_predictions(
         record.status == "ready" and judgement.text == "ok"
         for record, judgement in zip(records, drawn.judgements, strict=True)
     ]
-    return predictions_from_draws(
+    predictions = predictions_from_draws(
         scatter(draws.flat_means_eV),
         scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
         centres=scatter(draws.centres_eV),
@@ -322,6 +329,35 @@ def record_predictions(
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
         domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
     )
+    if not _has_unknown_elements(run, records):
+        return predictions
+    from bandgap.runs.new_structures import with_left_out_elements
+
+    return with_left_out_elements(run, records, predictions)
+
+
+def describe_new(
+    run: Run,
+    records: Sequence[StructureRecord],
+    *,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Descriptors:
+    """Return the descriptors of new structures, in part where an element is not known."""
+    settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
+    described = featurize(list(records), run.descriptor, **settings)
+    if not _has_unknown_elements(run, records):
+        return described
+    from bandgap.runs.new_structures import with_partly_described
+
+    return with_partly_described(run, records, described, **settings)
+
+
+def _has_unknown_elements(run: Run, records: Sequence[StructureRecord]) -> bool:
+    """Return whether a record has an element that is not in the terms of the run's descriptor."""
+    species = set(run.descriptor.species)
+    return bool(run.descriptor.terms) and any(elements_of(record) - species for record in records)
 
 
 def record_details(

@@ -24,8 +24,8 @@ from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import BandgapError, ConfigError, InputError
 from bandgap.predictions.interval_kinds import IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
-from bandgap.runs.prediction import load_for, predict_records
-from bandgap.runs.requests import PredictRequest, TransferRequest
+from bandgap.runs.prediction import check_interval_changes, load_for, predict_records
+from bandgap.runs.requests import WIDEN_FACTOR, PredictRequest, TransferRequest
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
 from bandgap.storage.manifests import DENSITY
 from bandgap.storage.result_folders import check_result_folder, replaced_result
@@ -230,7 +230,14 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @_as_invalid_data()
     def predict_interval(
-        self, X: object, level: float = 0.95, kind: IntervalKind = "prediction"
+        self,
+        X: object,
+        level: float = 0.95,
+        kind: IntervalKind = "prediction",
+        *,
+        withhold_below_p: float = 0.0,
+        widen_below_p: float = 0.0,
+        widen_factor: float = WIDEN_FACTOR,
     ) -> tuple[Floats, Floats]:
         """Predict intervals.
 
@@ -243,6 +250,11 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         kind
             "prediction" for a new gap, "credible" for the mean, or "conformal" for a new gap by
             structures that were held back (`conformal_share`).
+        withhold_below_p, widen_below_p
+            P-values of the domain below which intervals are withheld (NaN) and widened, for a model
+            with `density="flow"`. 0 for never.
+        widen_factor
+            Factor of the standard deviation of widened intervals, above 1.
 
         Returns
         -------
@@ -252,22 +264,42 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ConfigError
-            For another level or kind, and for conformal intervals without held-back structures.
+            For another level or kind, for conformal intervals without held-back structures, and
+            for p-values without a density.
         InvalidDataError
             As `predict`, and where too few structures were held back for the level.
         """
         self._check_fitted()
         check_level(level)
         check_kind(kind)
-        return self.predict_table(X).interval(level, kind)
+        predictions = self.predict_table(
+            X,
+            withhold_below_p=withhold_below_p,
+            widen_below_p=widen_below_p,
+            widen_factor=widen_factor,
+        )
+        return predictions.interval(level, kind)
 
     @_as_invalid_data()
-    def predict_table(self, X: object) -> Predictions:
+    def predict_table(
+        self,
+        X: object,
+        *,
+        withhold_below_p: float = 0.0,
+        widen_below_p: float = 0.0,
+        widen_factor: float = WIDEN_FACTOR,
+    ) -> Predictions:
         """Return predictions with the warning of the applicability domain for each structure.
 
-        Parameters and errors are those of `predict`.
+        Parameters and errors are those of `predict` and `predict_interval`.
         """
         self._check_fitted()
+        changes = PredictRequest(
+            withhold_below_p=withhold_below_p,
+            widen_below_p=widen_below_p,
+            widen_factor=widen_factor,
+        ).interval_changes
+        check_interval_changes(self.run_, changes)
         records = _usable_records(X)
         predictions = predict_records(
             self.run_,
@@ -281,7 +313,9 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ):
             if status == "refused":
                 raise _refusal(number, records[number - 1], problem)
-        return predictions if self.calibrator_ is None else self.calibrator_.apply(predictions)
+        if self.calibrator_ is not None:
+            predictions = self.calibrator_.apply(predictions)
+        return changes.apply(predictions)
 
     @_as_invalid_data()
     def domain_p(self, X: object) -> tuple[Floats, Floats, Floats]:

@@ -1,9 +1,10 @@
 """The proposed source, method and electron levels for labelled structures; imports no torch.
 
-The dashboard, `bandgap transfer` and `transfer_run` use this rule. The measurements behind it are
-in docs/explanation/which-source-and-method.md. Electron levels were not measured for inorganic
-crystals, and take many seconds for each, so that they are not proposed there; those of the
-molecules in hybrid perovskites are.
+The dashboard, `bandgap transfer` and `transfer_run` use this rule. The method is the one with the
+lowest error in the table of `measured_errors` on the kind of crystals that is most like the target;
+docs/explanation/which-source-and-method.md says how errors were measured. Electron levels were not
+measured for inorganic crystals, and take many seconds for each, so that they are not proposed
+there; those of the molecules in hybrid perovskites are.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Final
 
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import METHOD, MOLECULES, tight_binding_gaps_problem
+from bandgap.sources.measured_errors import CrystalKind, best_measured, error_of
 
 # Share of structures whose elements a source must know to be proposed, or that must be organic.
 MIN_SHARE: Final = 0.8
@@ -25,19 +27,6 @@ FEATURES: Final = "feature_gp"
 WITHOUT_SOURCE: Final = "stacking"
 INSTALL_LEVELS: Final = (
     "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
-)
-
-# The gaps are of crystals (OMDB); the geometries are single molecules by a force field.
-_ON_ORGANIC: Final = (
-    "PBE gaps of organic crystals, of which only single molecules were described (100 labelled, "
-    "760 held out)"
-)
-_ON_HYBRID: Final = (
-    "lead-iodide perovskites with hybrid gaps, extra chgnet installed (100 labelled, 103 held out, "
-    "five splits)"
-)
-_ON_INORGANIC: Final = (
-    "inorganic crystals with carbon and hydrogen, PBE (140 labelled, 69 held out)"
 )
 
 
@@ -86,6 +75,30 @@ class Target:
             if {"C", "H", "I", "Pb"} <= set(elements)
         )
         return 0 < MIN_SHARE * self.total <= n_hybrid
+
+    @property
+    def kind(self) -> CrystalKind:
+        """The measured kind of crystals that is most like these.
+
+        Examples
+        --------
+        >>> Target({("C", "H", "I", "N", "Pb"): 9, ("C", "H", "Pb"): 1}, "HSE06").kind
+        'lead-iodide perovskites with hybrid gaps'
+        """
+        if tight_binding_gaps_problem(self.level_of_theory):
+            return "molecular crystals with tight-binding gaps"
+        if self.is_organic:
+            return "PBE gaps of organic crystals, described by their molecules"
+        if self._share_with({"Pb", "I"}) >= MIN_SHARE:
+            return "lead-iodide perovskites with hybrid gaps"
+        if self._share_with({"C", "H"}) >= MIN_SHARE:
+            return "inorganic crystals with carbon and hydrogen, PBE"
+        return "crystals of any elements, PBE"
+
+    def _share_with(self, symbols: set[str]) -> float:
+        """Return the share of structures that contain all these elements."""
+        n = sum(count for elements, count in self.element_sets.items() if symbols <= set(elements))
+        return n / max(self.total, 1)
 
     @property
     def has_many_rows(self) -> bool:
@@ -172,16 +185,6 @@ def propose(
         transfers = knows_most(n_known, target.total)
     if not transfers:
         return _without_source(target, levels_installed=levels_installed)
-    if tight_binding_gaps_problem(target.level_of_theory):
-        return Proposal(
-            True,
-            LAYERS,
-            "none",
-            f"The gaps were computed with {target.level_of_theory}: {METHOD} electron levels as "
-            "features would nearly give the answer, and are not used. "
-            "This method shows which layers of the source model moved.",
-            "",
-        )
     if target.has_many_rows:
         return Proposal(
             True,
@@ -191,87 +194,108 @@ def propose(
             "process on all of them takes too much memory and time.",
             "",
         )
+    if tight_binding_gaps_problem(target.level_of_theory):
+        method = _best_method(target, transfers=True, levels="none", otherwise=LAYERS)
+        return Proposal(
+            True,
+            method,
+            "none",
+            f"The gaps were computed with {target.level_of_theory}: {METHOD} electron levels as "
+            "features would nearly give the answer, and are not used."
+            + (_SHOWS_LAYERS_ITSELF if method == LAYERS else ""),
+            _measured(target.kind, method, transfers=True),
+        )
     return _features_of_source(target, levels_installed=levels_installed)
 
 
+_SHOWS_LAYERS_ITSELF: Final = " This method shows which layers of the source model moved."
+_SHOWS_LAYERS: Final = (
+    "Bayesian transfer with a penalized complexity prior alone shows which layers moved: the "
+    "posterior of c."
+)
+
+
+def _best_method(target: Target, *, transfers: bool, levels: ElectronLevels, otherwise: str) -> str:
+    """Return the method with the lowest measured error, `otherwise` where none was measured."""
+    row = best_measured(target.kind, has_source=transfers, levels=levels, n=target.n)
+    return otherwise if row is None else row.method
+
+
+def _measured(
+    kind: CrystalKind, method: str, *, transfers: bool, levels: ElectronLevels = "none"
+) -> str:
+    """Return the measured error of a method in words, with that without levels; "" for none."""
+    row = error_of(kind, method, has_source=transfers, levels=levels)
+    if row is None:
+        return ""
+    without = error_of(kind, method, has_source=transfers) if levels != "none" else None
+    extras = f", extra {row.extras.replace(' ', ' and ')}" if row.extras else ""
+    comparison = "" if without is None else f", without levels {without.text}"
+    return (
+        f"Measured on {row.kind} ({row.n} labelled, {row.n_test} held out{extras}): RMSE "
+        f"{row.text}{comparison}."
+    )
+
+
 def _without_source(target: Target, *, levels_installed: bool) -> Proposal:
-    """Return the proposal of stacking, with levels of the molecules for hybrid perovskites."""
+    """Return the proposal without a source, with levels of the molecules for hybrid perovskites."""
+    takes_molecules = target.is_hybrid and not tight_binding_gaps_problem(target.level_of_theory)
+    levels: ElectronLevels = MOLECULES if takes_molecules and levels_installed else "none"
+    method = _best_method(target, transfers=False, levels=levels, otherwise=WITHOUT_SOURCE)
     reason = (
         "Without a source model, three methods are combined, with weights from crystals that they "
         "were not trained on."
+        if method == WITHOUT_SOURCE
+        else "No source model is used."
     )
-    if not target.is_hybrid or tight_binding_gaps_problem(target.level_of_theory):
-        return Proposal(
-            False,
-            WITHOUT_SOURCE,
-            "none",
-            reason,
-            f"Measured on {_ON_INORGANIC}: RMSE 0.92 eV, with a source model of inorganic crystals "
-            "0.89 eV, which is no clear difference.",
+    measured = _measured(target.kind, method, transfers=False, levels=levels)
+    if levels != "none":
+        has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
+        loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
+        reason += (
+            f" They also learn from {METHOD} levels of the molecules in each crystal, which take a "
+            f"tenth of a second.{loss}"
         )
-    if not levels_installed:
-        return Proposal(
-            False,
-            WITHOUT_SOURCE,
-            "none",
-            reason,
-            f"Measured on {_ON_HYBRID}: RMSE 0.22 eV.",
-            gain=(
-                f"With {METHOD} levels of the molecules in each crystal it was 0.18 eV: "
-                f"install them by {INSTALL_LEVELS}."
-            ),
+    gain = ""
+    with_molecules = error_of(target.kind, method, has_source=False, levels=MOLECULES)
+    if takes_molecules and not levels_installed and with_molecules is not None:
+        gain = (
+            f"With {METHOD} levels of the molecules in each crystal it was {with_molecules.text}: "
+            f"install them by {INSTALL_LEVELS}."
         )
-    has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
-    loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
-    return Proposal(
-        False,
-        WITHOUT_SOURCE,
-        MOLECULES,
-        f"{reason} They also learn from {METHOD} levels of the molecules in each crystal, which "
-        f"take a tenth of a second.{loss}",
-        f"Measured on {_ON_HYBRID}: RMSE 0.18 eV, without levels 0.22 eV.",
-    )
+    return Proposal(False, method, levels, reason, measured, gain=gain)
 
 
 def _features_of_source(target: Target, *, levels_installed: bool) -> Proposal:
-    """Return the proposal of a Gaussian process on the source's features."""
-    shows = (
-        "Bayesian transfer with a penalized complexity prior (0.43 eV with levels, 0.54 to 0.59 eV "
-        "without) alone shows which layers moved: the posterior of c. Choose it too to have both."
-    )
-    if not target.is_organic:
-        return Proposal(
-            True,
-            FEATURES,
-            "none",
-            "A Gaussian process on the source model's features takes seconds and had the "
-            "smallest error of all transfers.",
-            f"Measured on {_ON_INORGANIC}: RMSE 0.89 eV from a source of inorganic crystals.",
-            alternative=LAYERS,
-            alternative_shows="Bayesian transfer with a penalized complexity prior alone shows "
-            "which layers moved: the posterior of c.",
+    """Return the proposal with a source, which is most often a Gaussian process on its features."""
+    levels: ElectronLevels = METHOD if target.is_organic and levels_installed else "none"
+    method = _best_method(target, transfers=True, levels=levels, otherwise=FEATURES)
+    with_levels = error_of(target.kind, method, has_source=True, levels=METHOD)
+    gain = ""
+    if target.is_organic and not levels_installed and with_levels is not None:
+        gain = (
+            f"With {METHOD} levels of every structure it was {with_levels.text}: "
+            f"install them by {INSTALL_LEVELS}."
         )
-    if levels_installed:
-        return Proposal(
-            True,
-            FEATURES,
-            METHOD,
+    reason = "A Gaussian process on the source model's features takes seconds."
+    if method != FEATURES:
+        reason = "It had the smallest error of the methods that are proposed."
+    elif levels != "none":
+        reason = (
             f"A Gaussian process on the source model's features and on {METHOD} levels, which take "
-            "about a second for each structure.",
-            f"Measured on {_ON_ORGANIC}: RMSE 0.38 to 0.40 eV, without levels 0.52 to 0.60 eV.",
-            alternative=LAYERS,
-            alternative_shows=shows,
+            "about a second for each structure."
         )
+    of_layers = error_of(target.kind, LAYERS, has_source=True, levels=levels)
+    shows = (
+        _SHOWS_LAYERS if of_layers is None else f"{_SHOWS_LAYERS} Its RMSE was {of_layers.text}."
+    )
     return Proposal(
         True,
-        FEATURES,
-        "none",
-        "A Gaussian process on the source model's features takes seconds.",
-        f"Measured on {_ON_ORGANIC}: RMSE 0.52 to 0.60 eV.",
-        gain=(
-            f"With {METHOD} levels of every structure it was 0.38 to 0.40 eV: "
-            f"install them by {INSTALL_LEVELS}."
-        ),
-        alternative=LAYERS,
-        alternative_shows=shows,
+        method,
+        levels,
+        reason,
+        _measured(target.kind, method, transfers=True, levels=levels),
+        gain=gain,
+        alternative="" if method == LAYERS else LAYERS,
+        alternative_shows="" if method == LAYERS else shows,
     )

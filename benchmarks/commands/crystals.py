@@ -1,7 +1,10 @@
 """`python -m benchmarks crystals`: methods and peers on crystals of any elements."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,6 +58,22 @@ def crystals(
     peers: Annotated[
         bool, typer.Option(help="Whether scikit-learn's methods are compared.")
     ] = True,
+    potentials: Annotated[
+        list[str],
+        typer.Option(
+            "--potential",
+            help="A pretrained potential for methods without a source; none for none of them. May "
+            "be given twice. Default: those that are installed.",
+        ),
+    ] = [],  # noqa: B006
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the errors into this table too, from which methods are proposed: "
+            "bandgap/sources/measured_errors.csv. Methods with three splits or more.",
+        ),
+    ] = None,
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
@@ -63,8 +82,16 @@ def crystals(
     hours. An interrupted call resumes when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
+    from bandgap.sources.measured_errors import write_rows
     from benchmarks.crystal_peers import PEERS
-    from benchmarks.crystals import METHODS, SETS, CrystalsBenchmark, errors_file, run_crystals
+    from benchmarks.crystals import (
+        METHODS,
+        SETS,
+        CrystalsBenchmark,
+        errors_file,
+        measured_rows,
+        run_crystals,
+    )
     from benchmarks.paired import read_errors, read_scores
 
     set_threads()
@@ -75,6 +102,7 @@ def crystals(
         tuple(sizes),
         n_test,
         peers,
+        potentials=tuple(potentials) or None,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:
@@ -96,7 +124,34 @@ def crystals(
                 f"{peer.name}: left out, because the package {peer.package} is not installed.",
                 err=True,
             )
+    if table is not None:
+        command = f"python -m benchmarks {' '.join(_without_paths(sys.argv[1:]))}"
+        today = datetime.now(UTC).date().isoformat()
+        for name, fits_of_set in fits.items():
+            write_rows(table, measured_rows(name, fits_of_set, config, date=today, command=command))
+        typer.echo(f"{table}: the rows of these methods are replaced.")
     typer.echo(f"{out}: one file for each set, with one line for each fit.")
+
+
+def _without_paths(words: Sequence[str]) -> list[str]:
+    """Return a command's words with placeholders for folders, and without the table.
+
+    Examples
+    --------
+    >>> _without_paths(["crystals", "--data", "/x", "--out", "y", "--n", "9", "--table", "z"])
+    ['crystals', '--data', 'DATA', '--out', 'OUT', '--n', '9']
+    """
+    result: list[str] = []
+    following = iter(words)
+    for word in following:
+        if word == "--table":
+            next(following)
+        elif word in ("--data", "--out"):
+            next(following)
+            result += [word, word.removeprefix("--").upper()]
+        else:
+            result.append(word)
+    return result
 
 
 def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.train.run_setup import preset_levels
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.jobs.catalogue import register_all
 from bandgap.sources.method_cards import ROLE_TEXTS
-from bandgap.sources.proposed import knows_most
+from bandgap.sources.proposed import Target, knows_most, propose
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
@@ -140,3 +141,13 @@ def test_sets_of_the_benchmark_are_proposed_what_their_crystals_ask_for(test_dat
         elements = [set(record.atoms.symbols) for record in records if record.status != "refused"]
         n_known = sum(symbols <= set(molecules) for symbols in elements)
         assert knows_most(n_known, len(elements)) == (where.source == "molecules"), name
+
+
+def test_electron_levels_are_preset_only_for_methods_whose_error_they_lowered():
+    perovskites = Target({("C", "H", "I", "Pb"): 80}, "HSE", n=64)
+    proposal = propose(perovskites, levels_installed=True)
+    of = {methods: preset_levels(proposal, methods, kind=perovskites.kind) for methods in PICKED}
+    assert list(of.values()) == ["GFN1-xTB-molecules", "none", "none"]
+
+
+PICKED = (("stacking",), ("kernel_ridge",), ("stacking", "kernel_ridge"))

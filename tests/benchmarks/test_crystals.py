@@ -28,6 +28,7 @@ from benchmarks.crystals import (
     CrystalSet,
     entrants,
     errors_file,
+    measured_rows,
     run_crystals,
 )
 from benchmarks.paired import read_errors, read_scores
@@ -276,3 +277,39 @@ def test_proposed_method_is_compared_with_its_levels_where_it_was_fitted_with_th
     perovskites = SETS["perovskites"]
     assert perovskites.proposed_among(["stacking", "stacking+molecules"]) == "stacking+molecules"
     assert perovskites.proposed_among(["stacking", "parts_gp"]) == "stacking"
+
+
+def _fits(method: str, errors_eV: list[float]) -> list[ComparedFit]:
+    return [
+        ComparedFit(method, 100, seed, {"rmse_eV": error}, 1.0, made_of={})
+        for seed, error in enumerate(errors_eV)
+    ]
+
+
+def test_rows_of_the_table_have_method_levels_extras_and_mean_error() -> None:
+    config = CrystalsBenchmark(sets=("perovskites",), potentials=("chgnet-two-layers",))
+    fits = [
+        *_fits("stacking+molecules", [0.18, 0.20, 0.16]),
+        *_fits("feature_gp", [0.3, 0.3, 0.3]),
+        *_fits("kernel_ridge", [0.3, 0.3]),
+        *_fits(PEERS[0].name, [0.3, 0.3, 0.3]),
+    ]
+    rows = measured_rows("perovskites", fits, config, date="2026-11-28", command="c")
+    assert [(row.method, row.levels, row.source, row.extras) for row in rows] == [
+        ("stacking", "GFN1-xTB-molecules", "none", "chgnet xtb"),
+        ("feature_gp", "none", "inorganic", ""),
+    ]
+    assert (rows[0].rmse_eV, rows[0].standard_error_eV, rows[0].splits) == (0.18, "0.012", "3")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("chgnet", "sevennet-mf-0", "chgnet-two-layers"), "3 potentials"),
+        (("m3gnet",), "potential is 'm3gnet'"),
+        (("chgnet", "chgnet"), "both 'chgnet'"),
+    ],
+)
+def test_wrong_potentials_are_refused(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CrystalsBenchmark(potentials=names)

@@ -23,6 +23,7 @@ from app.components.train.unseen_elements import (
     unseen,
     unseen_sentence,
 )
+from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import MOLECULES, SUPERCELL, tight_binding_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
@@ -40,8 +41,9 @@ from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
+from bandgap.sources.measured_errors import CrystalKind, levels_help
 from bandgap.sources.method_cards import method_cards
-from bandgap.sources.proposed import Target, propose
+from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.transfer.shared.cost import Cost
 
 
@@ -116,7 +118,7 @@ def setup_form(
             usual=usual_lengths(methods),
             levels_installed=installed,
             numbers=stores.numbers(dataset),
-            levels=proposal.levels,
+            levels=preset_levels(proposal, picked, kind=target.kind),
             more=more,
         )
     for name, place in choice.time_places.items():
@@ -282,6 +284,17 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
             "structures. Lower one of the two."
         )
     return ""
+
+
+def preset_levels(
+    proposal: Proposal, methods: Sequence[str], *, kind: CrystalKind
+) -> ElectronLevels:
+    """Return the proposed electron levels where they helped each of the picked methods."""
+    helps = all(
+        levels_help(kind, method, proposal.levels, has_source=proposal.transfers)
+        for method in methods
+    )
+    return proposal.levels if helps else "none"
 
 
 def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:

@@ -23,6 +23,7 @@ from bandgap.jobs.service.description import ABOUT, BODY, documentation_page
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.models import ServedModel, unusual_in
 from bandgap.jobs.service.requests import (
+    FIELDS,
     PredictionRequest,
     RequestOptions,
     body_file_name,
@@ -40,7 +41,7 @@ from bandgap.jobs.service.structures_json import BASELINE, file_name
 from bandgap.jobs.service.tokens import has_access
 from bandgap.predictions.table import ZERO_END_NOTE
 
-QUERY_NAMES = ("model", "level", "interval", "window", "name", BASELINE)  # of POST /predict
+QUERY_NAMES = (*FIELDS[1:], "name", BASELINE)  # of POST /predict
 _LOG = logging.getLogger(__name__)
 READERS = 2  # threads that read structures while the batcher computes
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -159,6 +160,17 @@ def build_app(
             str,
             Query(description="Target window of the gap in eV, such as 1.3:1.7: adds p_window."),
         ] = "",
+        withhold_below_p: Annotated[
+            float | None,
+            Query(description="No interval for structures with a smaller domain_p; default never."),
+        ] = None,
+        widen_below_p: Annotated[
+            float | None,
+            Query(description="Wider interval for structures with a smaller domain_p."),
+        ] = None,
+        widen_factor: Annotated[
+            float | None, Query(description="Factor of the wider intervals; default 2.")
+        ] = None,
         name: Annotated[
             str, Query(description="Of a bare body: its file's name, such as benzene.cif.")
         ] = "",
@@ -173,7 +185,15 @@ def build_app(
         """Predict the gaps of structures: one row each, in order, with the reason if refused."""
         let_in(request)
         _check_query(request, accepted=QUERY_NAMES)
-        options = RequestOptions(model, level, interval, window)
+        options = RequestOptions(
+            model,
+            level,
+            interval,
+            window,
+            withhold_below_p=withhold_below_p,
+            widen_below_p=widen_below_p,
+            widen_factor=widen_factor,
+        )
         pending: PendingRequest | None = None
         with counter.counted():
             try:

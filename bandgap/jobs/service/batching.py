@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from bandgap.descriptors import Descriptors, featurize
+from bandgap.descriptors import Descriptors
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.models import Row, Rows, ServedModel
 from bandgap.jobs.service.requests import PredictionRequest
+from bandgap.runs.prediction import describe_new
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ def _described(
         record for pending in group for record in pending.request.records
     ]
     try:
-        described = featurize(records, model.run.descriptor, progress=stop_if_abandoned)
+        described = describe_new(model.run, records, progress=stop_if_abandoned)
     except Exception as error:
         for pending in group:
             _fail(pending, error)

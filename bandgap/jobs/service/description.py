@@ -35,6 +35,9 @@ _REQUEST: Final = {
         "level": {"type": "number"},
         "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
         "window": {"type": "string"},
+        "withhold_below_p": {"type": "number"},
+        "widen_below_p": {"type": "number"},
+        "widen_factor": {"type": "number"},
     },
 }
 _OPTIMADE: Final = {
@@ -42,7 +45,7 @@ _OPTIMADE: Final = {
     "required": ["data"],
     "description": 'A response of OPTIMADE with structures in "data", as a server of it '
     "gives it. Model, level, "
-    "interval, window and baseline_eV stand in the address.",
+    "interval, window, changed intervals and baseline_eV stand in the address.",
 }
 BODY: Final[dict[str, Any]] = {
     "required": True,

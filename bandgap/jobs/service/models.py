@@ -20,7 +20,16 @@ from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, che
 from bandgap.predictions.table import DOMAIN_P, Predictions
 from bandgap.predictions.unusual_rows import unusual_facts
 from bandgap.predictions.window import Window
-from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
+from bandgap.predictions.withholding import IntervalChanges
+from bandgap.runs.prediction import (
+    DrawnRecords,
+    Floats,
+    Request,
+    check_interval_changes,
+    draw_requests,
+    record_predictions,
+)
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
 from bandgap.storage.manifests import CALIBRATOR, DENSITY, MANIFEST
 from bandgap.structures.records import StructureRecord
@@ -32,11 +41,12 @@ Rows = list[Row] | BandgapError | Refusal  # the rows of a request, or its error
 
 
 class _Interval(NamedTuple):
-    """Level and kind of the intervals of a request, and its target window."""
+    """Level, kind and changes of the intervals of a request, and its target window."""
 
     level: float
     kind: IntervalKind
     window: Window | None
+    changes: IntervalChanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,15 +127,24 @@ class ServedModel:
         predictions = record_predictions(self.run, records, drawn)
         if self.calibrator is not None:
             predictions = self.calibrator.apply(predictions)
-        level, kind, window = interval
-        return rows_of(predictions, level=level, kind=kind, window=window)
+        predictions = interval.changes.apply(predictions)
+        return rows_of(
+            predictions, level=interval.level, kind=interval.kind, window=interval.window
+        )
 
     def _interval(self, options: RequestOptions) -> _Interval:
         level = check_level(LEVEL if options.level is None else options.level)
         kind = options.interval or INTERVAL
         check_kind(kind)
         window = Window.parse(options.window) if options.window else None
-        return _Interval(level, cast(IntervalKind, kind), window)
+        changed = {
+            name: value
+            for name in ("withhold_below_p", "widen_below_p", "widen_factor")
+            if (value := getattr(options, name)) is not None
+        }
+        changes = PredictRequest(**changed).interval_changes
+        check_interval_changes(self.run, changes)
+        return _Interval(level, cast(IntervalKind, kind), window, changes)
 
     def _baseline(self, request: PredictionRequest) -> Floats | None:
         """Return the baseline (n,) in eV: of the request, else of the structures under its name."""

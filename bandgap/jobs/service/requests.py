@@ -17,21 +17,27 @@ from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
 
 T = TypeVar("T")
-FIELDS: Final = ("structures", "model", "level", "interval", "window")
+# Fields of a request, of which the first is not an option.
+NUMBERS: Final = ("level", "withhold_below_p", "widen_below_p", "widen_factor")
+FIELDS: Final = ("structures", "model", "level", "interval", "window", *NUMBERS[1:])
 _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb": ".pdb"}
 
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """Model, level, kind of interval and target window of a request.
+    """Model, level, kind of interval, target window and changed intervals of a request.
 
-    "" and None are the service's defaults; "" is no window.
+    "" and None are the service's defaults; "" is no window. The last three are those of
+    `PredictRequest`.
     """
 
     model: str = ""
     level: float | None = None
     interval: str = ""
     window: str = ""
+    withhold_below_p: float | None = None
+    widen_below_p: float | None = None
+    widen_factor: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +152,8 @@ def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOp
         if getattr(options, name) not in ("", None):
             raise Refusal(422, f"{name} is in the address and in the body. Give it once.")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (is_number if name == "level" else isinstance(value, str)):
-            accepted = "a number such as 0.95" if name == "level" else "text"
+        if not (is_number if name in NUMBERS else isinstance(value, str)):
+            accepted = "a number such as 0.95" if name in NUMBERS else "text"
             raise Refusal(422, f"{name} is {quoted(str(value))}. Accepted: {accepted}.")
         options = replace(options, **{name: value})
     return options

@@ -250,7 +250,7 @@ def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> No
         (
             "lvl=0.5",
             "The address has the name 'lvl'. Accepted: model, level, interval, "
-            "window, name, baseline_eV.",
+            "window, withhold_below_p, widen_below_p, widen_factor, name, baseline_eV.",
         ),
         ("level=0.5&level=0.9", "The address has level 2 times. Give it once."),
     ],

@@ -1,0 +1,188 @@
+"""Measured errors of methods on kinds of crystals, from which methods are proposed.
+
+The table measured_errors.csv is in this folder. `python -m benchmarks crystals --table FILE` writes
+its rows; others were recorded with `bandgap compare`. Each row has its date and command. Imports no
+torch.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.foundation.errors import InputError
+
+CrystalKind = Literal[
+    "molecular crystals with tight-binding gaps",
+    "PBE gaps of organic crystals, described by their molecules",
+    "lead-iodide perovskites with hybrid gaps",
+    "inorganic crystals with carbon and hydrogen, PBE",
+    "crystals of any elements, PBE",
+]
+
+TABLE: Final = Path(__file__).with_name("measured_errors.csv")
+NO_SOURCE: Final = "none"
+# Methods of which one is proposed, where they were measured.
+CANDIDATES: Final = ("btl_pcp_pe", "feature_gp", "stacking")
+
+
+@dataclass(frozen=True)
+class MeasuredError:
+    """The error of a method on held-out crystals of a kind: one row of the table.
+
+    Parameters
+    ----------
+    kind, n, n_test
+        The kind of crystals, the number learned from, and that held out.
+    splits
+        Number of splits.
+    source, extras, levels, method
+        Source model, optional packages, electron levels and method.
+    rmse_eV, standard_error_eV
+        Mean root mean square error over the splits, and its standard error, "" where it is unknown.
+    lowest_eV, highest_eV
+        Range over the splits where the mean was not recorded, else "". `rmse_eV` is then its
+        middle.
+    date, command
+        When and how it was measured.
+    """
+
+    kind: CrystalKind
+    n: int
+    n_test: int
+    splits: str
+    source: str
+    extras: str
+    levels: ElectronLevels
+    method: str
+    rmse_eV: float
+    standard_error_eV: str
+    lowest_eV: str
+    highest_eV: str
+    date: str
+    command: str
+
+    @property
+    def text(self) -> str:
+        """The error in words, such as "0.18 eV" or "0.38 to 0.40 eV"."""
+        if self.lowest_eV and self.lowest_eV != self.highest_eV:
+            return f"{float(self.lowest_eV):.2f} to {float(self.highest_eV):.2f} eV"
+        return f"{self.rmse_eV:.2f} eV"
+
+    @property
+    def group(self) -> tuple[str | int, ...]:
+        """What rows have in common whose errors can be compared."""
+        return (*self.setting, self.n_test, self.command)
+
+    @property
+    def setting(self) -> tuple[str | int, ...]:
+        """Everything but the method and the way of measuring."""
+        return (self.kind, self.n, self.source, self.extras, self.levels)
+
+
+Group = Sequence[MeasuredError]
+
+
+@cache
+def measured_errors() -> tuple[MeasuredError, ...]:
+    """Return the rows of the table of the package."""
+    return read_table(TABLE)
+
+
+def read_table(path: Path) -> tuple[MeasuredError, ...]:
+    """Return the rows of a table; raises InputError where a row is not one of this table."""
+    names = [field.name for field in fields(MeasuredError)]
+    rows = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            if list(row) != names or row["kind"] not in get_args(CrystalKind):
+                raise InputError(
+                    f"{path}, row {number}: not a measured error. Accepted: columns "
+                    f"{', '.join(names)}, and one of the kinds {'; '.join(get_args(CrystalKind))}."
+                )
+            numbers = {name: int(row[name]) for name in ("n", "n_test")}
+            rows.append(MeasuredError(**row | numbers | {"rmse_eV": float(row["rmse_eV"])}))
+    return tuple(rows)
+
+
+def write_rows(path: Path, new_rows: Iterable[MeasuredError]) -> None:
+    """Write rows into a table, in place of rows of the same setting and method by any command."""
+    rows = list(new_rows)
+    replaced = {(*row.setting, row.method) for row in rows}
+    stored = read_table(path) if path.exists() else ()
+    table = [row for row in stored if (*row.setting, row.method) not in replaced] + rows
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(
+            file, [field.name for field in fields(MeasuredError)], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in table)
+
+
+def groups(rows: Iterable[MeasuredError]) -> list[list[MeasuredError]]:
+    """Return the rows in groups whose errors can be compared."""
+    by_group: dict[tuple[str | int, ...], list[MeasuredError]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
+    return list(by_group.values())
+
+
+def best_measured(
+    kind: CrystalKind, *, has_source: bool, levels: ElectronLevels = "none", n: int | None = None
+) -> MeasuredError | None:
+    """Return the candidate with the lowest error on a kind of crystals, None if none was measured.
+
+    Of several groups of rows it is the one with the size nearest to `n`, then the one with the most
+    methods, then the one without extras.
+    """
+    matching = [
+        group
+        for group in groups(measured_errors())
+        if (group[0].kind, group[0].levels) == (kind, levels)
+        and (group[0].source != NO_SOURCE) == has_source
+        and any(row.method in CANDIDATES for row in group)
+    ]
+    if not matching:
+        return None
+    group = min(
+        matching,
+        key=lambda group: (abs(group[0].n - (n or group[0].n)), -len(group), group[0].extras),
+    )
+    return min((row for row in group if row.method in CANDIDATES), key=lambda row: row.rmse_eV)
+
+
+def error_of(
+    kind: CrystalKind, method: str, *, has_source: bool, levels: ElectronLevels = "none"
+) -> MeasuredError | None:
+    """Return the measured error of a method, that with the most splits, None if there is none."""
+    rows = [
+        row
+        for row in measured_errors()
+        if (row.kind, row.method, row.levels) == (kind, method, levels)
+        and (row.source != NO_SOURCE) == has_source
+    ]
+    return max(rows, key=lambda row: (row.splits.isdigit(), row.splits, -row.n), default=None)
+
+
+def levels_help(
+    kind: CrystalKind, method: str, levels: ElectronLevels, *, has_source: bool
+) -> bool:
+    """Return whether a method had a lower error with these electron levels than without any."""
+    with_levels = [row for row in measured_errors() if (row.levels, row.method) == (levels, method)]
+    return any(
+        (row.kind, row.source != NO_SOURCE) == (kind, has_source)
+        and row.rmse_eV
+        < min(
+            (
+                other.rmse_eV
+                for other in measured_errors()
+                if (other.kind, other.method, other.levels) == (kind, method, "none")
+                and (other.n, other.source) == (row.n, row.source)
+            ),
+            default=0.0,
+        )
+        for row in with_levels
+    )

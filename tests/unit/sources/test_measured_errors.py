@@ -1,0 +1,93 @@
+"""The table of measured errors, and proposals that follow from it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.errors import InputError
+from bandgap.sources.measured_errors import (
+    NO_SOURCE,
+    MeasuredError,
+    best_measured,
+    error_of,
+    groups,
+    levels_help,
+    measured_errors,
+    read_table,
+    write_rows,
+)
+from bandgap.sources.proposed import Target, propose
+from bandgap.transfer import METHODS
+
+NEAR = 1.03  # a proposal's error is at most this times the best one measured
+TARGETS = {
+    "molecular crystals with tight-binding gaps": Target({("C", "H"): 100}, "GFN1-xTB"),
+    "PBE gaps of organic crystals, described by their molecules": Target({("C", "H"): 100}, "PBE"),
+    "lead-iodide perovskites with hybrid gaps": Target({("C", "H", "I", "Pb"): 100}, "HSE"),
+    "inorganic crystals with carbon and hydrogen, PBE": Target({("C", "Ca", "H"): 100}, "PBE"),
+    "crystals of any elements, PBE": Target({("O", "Ti"): 100}, "PBE"),
+}
+PEROVSKITES = "lead-iodide perovskites with hybrid gaps"
+ORGANIC = "PBE gaps of organic crystals, described by their molecules"
+
+
+@pytest.mark.parametrize(
+    "group",
+    [group for group in groups(measured_errors()) if len(group) > 1],
+    ids=lambda group: f"{group[0].kind}, {group[0].n}, {group[0].source}, {group[0].levels}",
+)
+def test_proposal_is_within_3_percent_of_the_lowest_measured_error(
+    group: list[MeasuredError],
+) -> None:
+    first = group[0]
+    target = replace(TARGETS[first.kind], n=first.n)
+    proposal = propose(
+        target, transfers=first.source != NO_SOURCE, levels_installed=first.levels != "none"
+    )
+    errors = {row.method: row.rmse_eV for row in group}
+    assert proposal.method in errors
+    assert proposal.levels == first.levels
+    assert errors[proposal.method] <= NEAR * min(errors.values())
+
+
+def test_every_kind_is_that_of_its_target() -> None:
+    assert {row.kind for row in measured_errors()} == set(TARGETS)
+    assert all(target.kind == kind for kind, target in TARGETS.items())
+
+
+def test_rows_have_known_methods_dates_and_commands() -> None:
+    for row in measured_errors():
+        assert row.method in METHODS
+        assert row.date.startswith("2026-") and row.command
+        assert 0 < row.rmse_eV < 2
+
+
+def test_levels_help_only_methods_that_were_measured_with_them() -> None:
+    assert levels_help(PEROVSKITES, "stacking", "GFN1-xTB-molecules", has_source=False)
+    assert not levels_help(PEROVSKITES, "kernel_ridge", "GFN1-xTB-molecules", has_source=False)
+    assert levels_help(ORGANIC, "feature_gp", "GFN1-xTB", has_source=True)
+    assert not levels_help(ORGANIC, "last_layer_ridge", "GFN1-xTB", has_source=True)
+
+
+def test_written_rows_replace_those_of_the_same_setting_and_method(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    row = measured_errors()[0]
+    other = replace(row, method="stacking")
+    write_rows(table, [row, other])
+    better = replace(row, rmse_eV=0.1, command="later")
+    write_rows(table, [better])
+    assert read_table(table) == (other, better)
+
+
+def test_row_of_another_kind_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    write_rows(table, [measured_errors()[0]])
+    table.write_text(table.read_text().replace(measured_errors()[0].kind, "glasses"))
+    with pytest.raises(InputError, match="row 2: not a measured error"):
+        read_table(table)
+
+
+def test_kind_without_a_measurement_has_no_best_method() -> None:
+    assert best_measured("crystals of any elements, PBE", has_source=True) is None
+    assert error_of(ORGANIC, "stacking", has_source=True) is None
