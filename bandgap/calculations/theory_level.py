@@ -119,14 +119,17 @@ def _hybrid(run: VaspRun, base: str) -> str:
         return f"dielectric-dependent hybrid ({percent}{semilocal})"
     if run.is_on("LTHOMAS"):
         return f"screened exchange ({percent}{semilocal})"
-    if share == 1 and not screening and run.number("AGGAX", 0.0) == 0:
+    if share == 1 and not screening:
         has_correlation = run.number("ALDAC", 1.0) or run.number("AGGAC", 1.0)
-        return "exact exchange with correlation" if has_correlation else "Hartree-Fock"
+        return hybrid_name(base, share=1.0, screening=0.0) if has_correlation else "Hartree-Fock"
     return hybrid_name(base, share=share, screening=screening)
 
 
 def hybrid_name(base: str, *, share: float, screening: float) -> str:
     """Return the name of a hybrid functional, such as "HSE06 (25 %, PBEsol)".
+
+    With all of the exact exchange it is no hybrid of this kind, and is named as Hartree-Fock
+    exchange.
 
     Parameters
     ----------
@@ -139,6 +142,9 @@ def hybrid_name(base: str, *, share: float, screening: float) -> str:
     """
     percent = f"{100 * share:.3g} %"
     semilocal = "" if base == "PBE" else f", {base}"
+    if abs(share - 1) < 1e-6:
+        range_text = f", screened, {screening:.3g} 1/A" if screening else ""
+        return f"Hartree-Fock exchange (100 %{range_text}) + {base} correlation"
     if base == "B3LYP":
         return "B3LYP" if abs(share - 0.2) < 1e-6 and not screening else f"B3LYP ({percent})"
     if _SCREENED[0] <= screening <= _SCREENED[1]:

@@ -15,6 +15,8 @@ from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Unreadable
 
 _WITHOUT_LOOP = ("EXACT", "NOTHING", "NONE", "EIGENVAL", "SUBROT")
+# Of the number of electrons. Occupations have four digits, and smearing changes their sum little.
+_OCCUPATION_TOLERANCE = 0.02
 _MANY_BODY = re.compile(r"GW|G0W0|BSE|TDHF|TIMEEV|ACFDT|RPA|CHI|2E4W", re.IGNORECASE)
 
 
@@ -35,7 +37,9 @@ def vasp_outcome(content: Content) -> Outcome:
     n_electrons = run.number("NELECT", np.nan)
     if np.isnan(n_electrons):
         raise Unreadable("the file does not state the number of electrons (NELECT)")
+    electrons_per_band = 1 if _has_one_electron_per_band(run) else 2
     warnings = [
+        _occupation_warning(run, n_electrons, electrons_per_band=electrons_per_band),
         _stop_warning(run),
         *_ionic_warnings(run),
         _charge_warning(run),
@@ -47,7 +51,7 @@ def vasp_outcome(content: Content) -> Outcome:
         energies_eV=run.energies_eV,
         weights=run.weights,
         n_electrons=n_electrons,
-        electrons_per_band=1 if _has_one_electron_per_band(run) else 2,
+        electrons_per_band=electrons_per_band,
         level_of_theory=theory_level(run),
         bands_setting="NBANDS",
         spin_moment=_fixed_moment(run),
@@ -69,6 +73,38 @@ def _draft(run: VaspRun) -> Draft:
 def _has_one_electron_per_band(run: VaspRun) -> bool:
     is_noncollinear = run.is_on("LNONCOLLINEAR") or run.is_on("LSORBIT")
     return is_noncollinear or run.energies_eV.shape[0] == 2
+
+
+def _occupation_warning(run: VaspRun, n_electrons: float, *, electrons_per_band: int) -> str:
+    """Return a warning if the occupations do not add up to the electrons of the cell, or "".
+
+    Raises Unreadable if they do with another number of electrons per band: then the file lacks the
+    setting of the spins, and the bands would be filled wrongly. Occupations of zero state nothing.
+    """
+    weights = run.weights
+    sums = run.occupations.sum(axis=(0, 2))  # (k-point,)
+    if not sums.any() or weights.sum() <= 0:
+        return ""
+    n_filled = float(weights @ sums / weights.sum())
+    allowed = _OCCUPATION_TOLERANCE * n_electrons
+    if abs(electrons_per_band * n_filled - n_electrons) <= allowed:
+        return ""
+    other = 3 - electrons_per_band
+    if run.energies_eV.shape[0] == 1 and abs(other * n_filled - n_electrons) <= allowed:
+        stated = "neither LSORBIT nor LNONCOLLINEAR" if other == 1 else "LSORBIT or LNONCOLLINEAR"
+        raise Unreadable(
+            f"the occupations add up to NELECT = {n_electrons:g} with {_electrons(other)} per band,"
+            f" and the file states {stated}, which means {_electrons(electrons_per_band)} per band."
+            " Settings were lost or changed; give the file as VASP wrote it"
+        )
+    return (
+        f"the occupations add up to {electrons_per_band * n_filled:.4g} electrons, and NELECT is"
+        f" {n_electrons:g}; the gap is that of NELECT"
+    )
+
+
+def _electrons(n: int) -> str:
+    return "one electron" if n == 1 else "two electrons"
 
 
 def _fixed_moment(run: VaspRun) -> float | None:

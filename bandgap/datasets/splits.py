@@ -86,10 +86,14 @@ def _split_of_crystals(
     for rows in members.values():
         (test if len(test) + len(rows) <= n_test else train).extend(rows)
     if not train or (n_test and not test):
+        n_crystals = len(members)
+        copies = (
+            "one and the same" if n_crystals == 1 else f"only {n_crystals:,} different structures"
+        )
         raise InputError(
-            f"split: the {len(permuted_rows):,} structures are only {len(members):,} different"
-            f" ones under several ids, which cannot be divided into {n_test:,} test structures and"
-            " others. Ask for another number, or delete the copies."
+            f"split: the {len(permuted_rows):,} structures are {copies} under several ids, which"
+            f" cannot be divided into {n_test:,} test structures and others. Ask for another"
+            " number, or delete the copies."
         )
     return Split(
         train=np.array(train[:n_train], dtype=np.int64), test=np.array(test, dtype=np.int64)

@@ -28,6 +28,7 @@ from bandgap.descriptors import (
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior.label_influence import (
     LABELS_PER_BLOCK,
@@ -51,6 +52,7 @@ MAX_STRUCTURES: Final = 500  # in one call; all weights of all labels are in mem
 _BOOTSTRAPPED: Final = ("nptl", "nptl_head", "nptl_soup", "nptl_greedy_soup")
 
 
+@checked_keywords()
 def explain_predictions(
     model_folder: Path | str,
     data: LabelledSet,

@@ -25,6 +25,7 @@ from bandgap.evaluation.learning_curve import (
 )
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.runs.parent_test import read_parent
 from bandgap.runs.refit import check_content
@@ -35,6 +36,7 @@ from bandgap.runs.transfer import Prepared, SplitTables, fit, prepare, split_row
 Floats = NDArray[np.float64]
 
 
+@checked_keywords()
 def measure_learning_curve(
     run: Path | str,
     source: Path | str | None,

@@ -13,6 +13,7 @@ from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
@@ -45,6 +46,7 @@ class DrawnRecords:
     domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
+@checked_keywords(PredictRequest)
 def predict_run(
     model_folder: Path | str,
     structures: object,

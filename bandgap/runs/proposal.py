@@ -15,12 +15,14 @@ from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import checked_levels
 from bandgap.foundation.arguments import as_numbers, check_count
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.structures import StructureRecord, as_records
 
 DEFAULT_TEST_SHARE = 0.2
 
 
+@checked_keywords()
 def propose_for(
     records: object,
     gaps_eV: ArrayLike,

@@ -17,6 +17,7 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import CHECKPOINT
 from bandgap.runs.parent_test import ParentTest, read_parent
@@ -26,6 +27,7 @@ from bandgap.sources.stored import source_fingerprint
 from bandgap.storage.result_folders import check_result_folder
 
 
+@checked_keywords()
 def refit_run(
     run: Path | str,
     source: Path | str | None,

@@ -27,6 +27,7 @@ from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import check_interval_changes, load_for, predict_records
 from bandgap.runs.requests import WIDEN_FACTOR, PredictRequest, TransferRequest
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
+from bandgap.runs.unseen_elements import UnseenElementWarning, with_unseen_elements
 from bandgap.storage.manifests import DENSITY
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
@@ -72,7 +73,10 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     X is a list of n structures: `ase.Atoms`, pymatgen `Structure` or `Molecule`, paths of files
     with one structure, or records, in any mixture. y are their gaps (n,) in eV. Every structure
-    must be usable; to leave out the others, use `transfer_run` and `predict_run`.
+    must be usable; to leave out the others, use `transfer_run` and `predict_run`. A structure with
+    an element that the structures learned from lack, as in a fold of a cross-validation, is
+    predicted by its features if `species` names the element, otherwise, with an
+    `UnseenElementWarning`, by the mean and the standard deviation of the gaps learned from.
 
     Parameters
     ----------
@@ -308,6 +312,9 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             cache=self._cache(),
             n_jobs=self.n_jobs,
         )
+        predictions, warning = with_unseen_elements(predictions, self.run_, records)
+        if warning:
+            warnings.warn(warning, UnseenElementWarning, stacklevel=2)
         for number, (status, problem) in enumerate(
             zip(predictions.status, predictions.problem, strict=True), start=1
         ):

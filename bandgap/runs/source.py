@@ -11,6 +11,7 @@ from bandgap.descriptors import config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import DescriptorConfig
 
 
+@checked_keywords(SourceRequest)
 def train_source_run(
     data: LabelledSet,
     request: SourceRequest,

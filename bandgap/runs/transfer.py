@@ -26,6 +26,7 @@ from bandgap.evaluation.error_context import error_context
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.machine import peak_memory_bytes
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
@@ -54,6 +55,7 @@ from bandgap.runs.run_density import RunDensity, fit_run_density, save_density
 from bandgap.runs.run_domain import fit_run_domain
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
+from bandgap.runs.unseen_elements import gap_facts
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
@@ -118,6 +120,7 @@ class HeldOutResult:
     far: dict[str, float] = field(default_factory=dict)
 
 
+@checked_keywords(TransferRequest)
 def transfer_run(
     source: Path | str | None,
     data: LabelledSet,
@@ -291,7 +294,9 @@ def split_rows(
             f"{len(split.train):,} of {n_drawn:,} structures to learn from can be described. At"
             f" least {MIN_ROWS} are needed. {left_out_sentence(_facts_with_descriptor(prepared))}"
         )
-    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
+    train = table.rows(split.train)
+    prepared.facts["data"]["gaps"] = gap_facts(train.gaps_eV)
+    return SplitTables(train, table.rows(split.held_back), table.rows(split.test))
 
 
 def _facts_with_descriptor(prepared: Prepared) -> dict[str, Any]:

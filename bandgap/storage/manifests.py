@@ -92,9 +92,13 @@ def read_manifest(folder: Path, *, kind: str) -> dict[str, Any]:
     """Return the manifest of a folder of this kind; raises ArtifactError with what is wrong."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise ArtifactError(
-            f"{folder} has no {MANIFEST}. Give the folder that train-source or transfer wrote."
-        )
+        if not folder.exists():
+            problem = f"{folder}: there is no such folder"
+        elif not folder.is_dir():
+            problem = f"{folder} is a file, and a folder is expected"
+        else:
+            problem = f"{folder} has no {MANIFEST}"
+        raise ArtifactError(f"{problem}. Give the folder that train-source or transfer wrote.")
     try:
         manifest = read_json(path)
     except DAMAGE as error:

@@ -8,6 +8,7 @@ from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
 from bandgap.structures.formula import mass_density
+from bandgap.structures.length_units import unit_warning
 from bandgap.structures.neighbours import (
     CLOSEST_ANGSTROM,
     LARGEST_ANGSTROM,
@@ -31,6 +32,7 @@ IMPOSSIBLE_DENSITY = 40.0
 IMPOSSIBLE_VOLUME = 1.0  # per atom, cubic Angstrom; hydrogen at 500 GPa has 1.2
 HIGH_DENSITY = 24.0
 LOW_DENSITY = 0.01
+LOW_DENSITY_TEXT = "the mass density is very low"
 BORDER_ANGSTROM = 1.0  # shortest lattice vector between an atom and its copy on the border
 _CARBON = 6
 _HYDROGEN = 1
@@ -78,6 +80,9 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     _check_distances(draft, pairs)
     if draft.content_problem:
         raise Unreadable(draft.content_problem)
+    if not any(text.startswith(LOW_DENSITY_TEXT) for text in warnings):
+        unit = unit_warning(np.array(numbers), positions=draft.positions, cell=cell, pbc=draft.pbc)
+        warnings += [unit] if unit else []
     if _lacks_hydrogen(draft, np.array(numbers), cell):
         warnings.append(NO_HYDROGEN)
     atoms = Atoms(  # type: ignore[no-untyped-call]
@@ -144,7 +149,7 @@ def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
         return [f"the mass density is very high ({facts}); are atoms there twice?"]
     if density < LOW_DENSITY:
         return [
-            f"the mass density is very low ({facts}); is the unit of the cell Angstrom, and are"
+            f"{LOW_DENSITY_TEXT} ({facts}); is the unit of the cell Angstrom, and are"
             " atoms missing?"
         ]
     return []

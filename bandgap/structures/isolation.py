@@ -31,6 +31,7 @@ from bandgap.structures.reader_process import (
     Kind,
     Request,
     cpu_limit_s,
+    earned_s,
     serve,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
@@ -107,6 +108,7 @@ def read_isolated(
                 max_records=max_records - progress.n_records,
                 n_skipped=progress.n_skipped,
                 used_s=progress.used_s,
+                n_structures=progress.n_structures,
             )
             try:
                 yield from _answers(request, data, progress, parts_of=parts_of)
@@ -129,6 +131,7 @@ class _Progress:
 
     def __init__(self, name: str, size: int) -> None:
         self.n_records = 0
+        self.n_structures = 0
         self.n_ended = 0
         self.n_skipped = 0  # parts that are not read again after the process ended
         self.used_s = 0.0  # CPU time of these
@@ -137,19 +140,22 @@ class _Progress:
         self._size = size
         self._part: dict[str, Any] | None = None
         self._n_of_part = 0
+        self._earned_before_s = 0.0
 
     def begin(self, part: dict[str, Any]) -> None:
         """Note that a part begins."""
         self._part = part
         self._n_of_part = 0
+        self._earned_before_s = earned_s(self._size, self.n_structures)
 
     def end(self) -> None:
         """Note that a part was read."""
         self._part = None
 
-    def add(self) -> None:
+    def add(self, *, is_structure: bool) -> None:
         """Count a record."""
         self.n_records += 1
+        self.n_structures += is_structure
         self._n_of_part += 1
 
     @property
@@ -159,8 +165,11 @@ class _Progress:
 
     @property
     def limit_s(self) -> float:
-        """CPU time in seconds that the part may take."""
-        return cpu_limit_s(self._size) if self._part is None else float(self._part["limit_s"])
+        """CPU time in seconds that the part may take, with that for its structures."""
+        if self._part is None:
+            return cpu_limit_s(self._size)
+        earned = earned_s(self._size, self.n_structures) - self._earned_before_s
+        return float(self._part["limit_s"]) + earned
 
     def refusal(self, reason: str, *, is_out_of_time: bool) -> StructureRecord:
         """Return the record of the part whose reader process ended."""
@@ -171,7 +180,7 @@ class _Progress:
         if part is None:
             return _refused(self._name, f"reading was stopped: {reason}")
         self.n_skipped = part["index"] + 1
-        self.used_s = part["used_s"] + (part["limit_s"] if is_out_of_time else 0.0)
+        self.used_s = part["used_s"] + (self.limit_s if is_out_of_time else 0.0)
         where = f" after {self._n_of_part:,} structures" if self._n_of_part else ""
         self._part = None
         return _refused(part["name"], f"reading was stopped{where}: {reason}")
@@ -186,8 +195,9 @@ def _answers(
         while True:
             kind, head, numbers = reader.answer(progress.size, progress.limit_s)
             if kind == Kind.RECORD:
-                progress.add()
-                yield from_parts(head, numbers).unpack()
+                record = from_parts(head, numbers).unpack()
+                progress.add(is_structure=record.status != "refused")
+                yield record
             elif kind == Kind.PART:
                 progress.begin(json.loads(head))
             elif kind == Kind.PART_END:

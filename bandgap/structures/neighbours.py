@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -38,16 +39,23 @@ def heights(cell: Floats) -> Floats:
     """Return the distances (3,) between opposite faces of a cell (3, 3), 0 without volume.
 
     A distance is the volume divided by the area of the face. The inverse of the cell is not used,
-    because a thin cell has none.
+    because a thin cell has none. The array is read-only.
     """
-    a, b, c = cell.tolist()
+    return _heights(tuple(map(tuple, cell.tolist())))
+
+
+@lru_cache(maxsize=8)
+def _heights(vectors: tuple[tuple[float, float, float], ...]) -> Floats:
+    a, b, c = vectors
     normals = [_cross(b, c), _cross(c, a), _cross(a, b)]
     volume = abs(sum(x * y for x, y in zip(a, normals[0], strict=True)))
     areas = [math.hypot(*normal) for normal in normals]
-    return np.array([volume / area if area else 0.0 for area in areas])
+    widths = np.array([volume / area if area else 0.0 for area in areas])
+    widths.setflags(write=False)
+    return widths
 
 
-def _cross(a: list[float], b: list[float]) -> tuple[float, float, float]:
+def _cross(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 

@@ -32,7 +32,7 @@ KINDS = {
     "run": ("runs/*/*.*", "transfer"),
     "store": ("bandgap.sqlite3*", "check"),
 }
-NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
+NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json|no such folder")
 
 
 @pytest.mark.parametrize(

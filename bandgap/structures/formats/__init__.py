@@ -149,11 +149,17 @@ def is_nameless(base: str) -> bool:
 
 
 def _by_name(base: str) -> Format | None:
+    """Return the format of a file name; a known suffix counts more than how the name begins."""
+    suffix = suffix_of(base)
+    for module, suffixes in _SUFFIXES.items():
+        if suffix in suffixes:
+            return FORMATS[module]
+    if base.lower().endswith(_TABLE_SUFFIXES):
+        return None
     for module, names in _FILE_NAMES.items():
         if base.lower().startswith(tuple(name.lower() for name in names)):
             return FORMATS[module]
-    suffix = suffix_of(base)
-    return next((FORMATS[module] for module, s in _SUFFIXES.items() if suffix in s), None)
+    return None
 
 
 def _matches(probe: str, form: Format) -> bool:

@@ -8,7 +8,7 @@ Bands = Sequence[Sequence[Sequence[float]]]  # (spin, k-point, band), eV
 INSULATOR: Bands = [[[-5.0, 0.0, 1.5, 4.0], [-4.0, -1.0, 2.0, 4.0]]]
 
 
-def structure(*, edge: float = 5.0, shift: float = 0.0, labels: tuple[str, str]) -> str:
+def structure(*, edge: float = 4.2, shift: float = 0.0, labels: tuple[str, str]) -> str:
     """Return two atoms in a cubic cell (edge in Angstrom), the first one shifted along x."""
     side = edge / BOHR_ANGSTROM
     half = f"{side / 2:.12e}"

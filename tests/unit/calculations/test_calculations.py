@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def test_gap_is_that_of_the_bands_that_the_electrons_fill(tmp_path: Path) -> Non
     assert result.record.formula == "ClNa"
     assert result.record.status == "ready"
     assert result.record.atoms is not None
-    assert result.record.atoms.positions[1] == pytest.approx([2.5, 2.5, 2.5])
+    assert result.record.atoms.positions[1] == pytest.approx([2.1, 2.1, 2.1])
 
 
 def test_band_edges_at_different_points_give_an_indirect_gap() -> None:
@@ -96,6 +97,36 @@ def test_spin_orbit_coupling_fills_bands_with_one_electron(tmp_path: Path) -> No
     assert "one k-point" in result.record.problem
 
 
+SPINOR_SETTINGS = {"LSORBIT": "T", "LNONCOLLINEAR": "T"}
+DOUBLED = [[[-5.0, -5.0, 0.0, 0.0, 1.25, 1.25]]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "electrons_per_band", "reason"),
+    [
+        ({}, 1, "with one electron per band, and the file states neither LSORBIT nor"),
+        (SPINOR_SETTINGS, 2, "with two electrons per band, and the file states LSORBIT or"),
+    ],
+    ids=["lost", "added"],
+)
+def test_settings_of_spins_that_contradict_the_occupations_are_refused(
+    tmp_path: Path, settings: dict[str, str], electrons_per_band: int, reason: str
+) -> None:
+    """Without its settings, a semiconductor with spin-orbit coupling would be a metal."""
+    text = vasprun(DOUBLED, settings=settings, electrons_per_band=electrons_per_band)
+    result = read(tmp_path, text)
+    assert not result.is_usable
+    assert f"the occupations add up to NELECT = 4 {reason}" in result.record.problem
+
+
+def test_occupations_that_do_not_add_up_to_the_electrons_are_named(tmp_path: Path) -> None:
+    text = vasprun().replace(">4</i>", ">6</i>")
+    result = read(tmp_path, text)
+    assert "the occupations add up to 4 electrons, and NELECT is 6" in result.record.problem
+    without_occupations = re.sub(r" 1\.0000 </r>", " 0.0 </r>", vasprun())
+    assert "occupations" not in read(tmp_path, without_occupations).record.problem
+
+
 @pytest.mark.parametrize(
     ("settings", "potential", "level"),
     [
@@ -115,6 +146,17 @@ def test_spin_orbit_coupling_fills_bands_with_one_electron(tmp_path: Path) -> No
         ({"LHFCALC": "T", "AEXX": 0.375, "HFSCREEN": 0.2}, "PAW_PBE", "HSE06 (37.5 %)"),
         ({"LHFCALC": "T", "AEXX": 0.25, "HFSCREEN": 0}, "PAW_PBE", "PBE0 (25 %)"),
         ({"LHFCALC": "T", "AEXX": 0.2, "GGA": "B3"}, "PAW_PBE", "B3LYP"),
+        (
+            {"LHFCALC": "T", "AEXX": 1, "HFSCREEN": 0, "AGGAX": 1},
+            "PAW_PBE",
+            "Hartree-Fock exchange (100 %) + PBE correlation",
+        ),
+        ({"LHFCALC": "T", "AEXX": 1, "ALDAC": 0, "AGGAC": 0}, "PAW_PBE", "Hartree-Fock"),
+        (
+            {"LHFCALC": "T", "AEXX": 1, "HFSCREEN": 0.2},
+            "PAW_PBE",
+            "Hartree-Fock exchange (100 %, screened, 0.2 1/A) + PBE correlation",
+        ),
         ({"LDAU": "T", "LDAUU": "0 4.0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE+U"),
         ({"LDAU": "T", "LDAUU": "0 0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE"),
         ({"LDAU": "T", "LDAUL": "-1 2", "LDAUU": "4.0 0", "LDAUJ": "0 0"}, "PAW_PBE", "PBE"),
@@ -237,8 +279,8 @@ BOMB = (
         ("<modeling><incar><i name='A'>" + "x" * 200_000, "more than 100,000 characters"),
         ("<modeling a='" + "x" * 3_000_000, "an XML tag has more than 1 MB"),
         (gzip.compress(b"<modeling>" + b" " * 50_000_000), "MB after decompression"),
-        (vasprun().replace("<r> 1.5 0.5", "<r> ******** 0.5"), "an eigenvalue is not a number"),
-        (vasprun().replace("<r> 1.5 0.5 </r>", ""), "eigenvalues are incomplete"),
+        (vasprun().replace("<r> 1.5 0", "<r> ******** 0"), "an eigenvalue is not a number"),
+        (vasprun().replace("<r> 1.5 0.0000 </r>", ""), "eigenvalues are incomplete"),
         (vasprun(settings={"NELECT": 8}), "too few bands"),
         (vasprun(settings={"ALGO": "GW0"}), "quasiparticle energies"),
         (vasprun().replace("NELECT", "OTHER"), "number of electrons"),

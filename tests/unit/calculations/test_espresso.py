@@ -31,8 +31,8 @@ def test_insulator_has_its_gap_structure_and_level(tmp_path: Path) -> None:
     assert result.record.status == "ready"
     assert result.record.format == "Quantum ESPRESSO"
     assert result.record.atoms is not None
-    assert result.record.atoms.cell.lengths() == pytest.approx([5.0, 5.0, 5.0])
-    assert result.record.atoms.positions[1] == pytest.approx([2.5, 2.5, 2.5])
+    assert result.record.atoms.cell.lengths() == pytest.approx([4.2, 4.2, 4.2])
+    assert result.record.atoms.positions[1] == pytest.approx([2.1, 2.1, 2.1])
 
 
 UP = [[-5.0, -4.0, -3.0, 2.0], [-5.0, -4.5, -3.5, 2.5]]

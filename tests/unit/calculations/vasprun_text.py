@@ -6,7 +6,7 @@ Bands = Sequence[Sequence[Sequence[float]]]  # (spin, k-point, band), eV
 INSULATOR: Bands = [[[-5.0, 0.0, 1.5, 4.0], [-4.0, -1.0, 2.0, 4.0]]]
 
 STRUCTURE = """<structure{name}><crystal><varray name="basis">
-<v>5.0 0.0 0.0</v><v>0.0 5.0 0.0</v><v>0.0 0.0 5.0</v></varray></crystal>
+<v>4.2 0.0 0.0</v><v>0.0 4.2 0.0</v><v>0.0 0.0 4.2</v></varray></crystal>
 <varray name="positions"><v>0.0 0.0 0.0</v><v>0.5 0.5 0.5</v></varray></structure>"""
 
 
@@ -23,8 +23,12 @@ def vasprun(
     potential: str = "PAW_PBE",
     elements: tuple[str, str] = ("Na", "Cl"),
     after: str = "",
+    electrons_per_band: int | None = None,
 ) -> str:
-    """Return the text of a calculation with 4 electrons in an ionic crystal of two atoms."""
+    """Return the text of a calculation with 4 electrons in an ionic crystal of two atoms.
+
+    The lowest bands are occupied, by `electrons_per_band` or else as the settings mean.
+    """
     used: dict[str, object] = {"NELECT": 4, "NELM": 60, "EDIFF": 1e-4, "ISPIN": len(bands)}
     used |= dict(settings or {})
     incar = "".join(f'<i name="{name}">{value}</i>' for name, value in used.items())
@@ -43,7 +47,10 @@ def vasprun(
     forces = f'<varray name="forces"><v>0 0 {force}</v><v>0 0 {-force}</v></varray>'
     step = f"{steps}{STRUCTURE.format(name='')}{forces}"
     calculations = [f"<calculation>{step}</calculation>"] * (n_ionic_steps - 1)
-    calculations.append(f"<calculation>{step}{_eigenvalues(bands)}{after}</calculation>")
+    has_spinors = any(used.get(name) == "T" for name in ("LSORBIT", "LNONCOLLINEAR"))
+    per_band = electrons_per_band or (1 if has_spinors or len(bands) == 2 else 2)
+    eigenvalues = _eigenvalues(bands, n_filled=float(str(used["NELECT"])) / per_band)
+    calculations.append(f"<calculation>{step}{eigenvalues}{after}</calculation>")
     weight_rows = "".join(f"<v>{weight}</v>" for weight in shares)
     initial = STRUCTURE.format(name=' name="initialpos"')
     return (
@@ -58,12 +65,16 @@ def vasprun(
     )
 
 
-def _eigenvalues(bands: Bands) -> str:
+def _eigenvalues(bands: Bands, *, n_filled: float) -> str:
+    """Return the eigenvalues with `n_filled` occupied bands of both spins at each k-point."""
     spins = "".join(
         f'<set comment="spin {s}">'
         + "".join(
             f'<set comment="kpoint {k}">'
-            + "".join(f"<r> {energy} 0.5 </r>" for energy in energies)
+            + "".join(
+                f"<r> {energy} {_occupation(bands, k - 1, (energy, s), n_filled):.4f} </r>"
+                for energy in energies
+            )
             + "</set>"
             for k, energies in enumerate(kpoints, start=1)
         )
@@ -71,3 +82,13 @@ def _eigenvalues(bands: Bands) -> str:
         for s, kpoints in enumerate(bands, start=1)
     )
     return f"<eigenvalues><array><set>{spins}</set></array></eigenvalues>"
+
+
+def _occupation(bands: Bands, kpoint: int, state: tuple[float, int], n_filled: float) -> float:
+    """Return the occupation, 0 to 1, of a state with its energy and spin."""
+    states = sorted(
+        (energy, spin) for spin, kpoints in enumerate(bands, start=1) for energy in kpoints[kpoint]
+    )
+    first = states.index(state)
+    n_equal = states.count(state)
+    return min(max((n_filled - first) / n_equal, 0.0), 1.0)

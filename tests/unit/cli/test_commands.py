@@ -134,7 +134,7 @@ def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Pat
     out = ("--out", tmp_path / "out")
     demo = ("--source", "demo")
     no_such_file = "absent: there is no such file or folder."
-    no_manifest = "absent has no manifest.json."
+    no_manifest = "absent: there is no such folder."
     errors = [
         (("transfer", *demo, *structures, *out), "Neither was given."),
         (("transfer", *demo, "--structures", absent, "--label", "gap_eV", *out), no_such_file),

@@ -174,7 +174,7 @@ def test_rows_of_a_crystal_are_on_one_side(n_test: int) -> None:
 
 
 def test_crystal_that_fills_everything_cannot_be_split() -> None:
-    with pytest.raises(InputError, match="only 1 different ones under several ids"):
+    with pytest.raises(InputError, match="the 3 structures are one and the same under several ids"):
         permuted_split(["a", "b", "c"], n_test=1, n_train=None, seed=0, crystals=[0, 0, 0])
 
 

@@ -57,7 +57,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "config_for preset": (lambda _: bandgap.config_for(preset="magic"), "Accepted: thesis-1260"),
     "load_demo": (lambda _: bandgap.load_demo("magic"), "Accepted: molecules, crystals"),
     "load_run number": (lambda _: bandgap.load_run(3), PATH),
-    "load_run missing": (lambda f: bandgap.load_run(f / "no"), "has no manifest.json"),
+    "load_run missing": (lambda f: bandgap.load_run(f / "no"), "there is no such folder"),
     "load_source none": (lambda _: bandgap.load_source(None), PATH),
     "load_source foreign": (bandgap.load_source, "has no manifest.json"),
     "read_labels none": (lambda _: bandgap.read_labels(None), PATH),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ase import Atoms
 from ase.build import molecule
 
 import bandgap
@@ -111,7 +112,11 @@ def foreign_folder(parent: Path) -> Path:
 CALLS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda t: TransferRequest(n=20.0), ConfigError, "n: found 20.0. Accepted: a whole number"),
     (lambda t: TransferRequest(n=-3), ConfigError, "n: found -3. Accepted: a whole number from 1"),
-    (lambda t: transfer(t / "r", source=t / "no"), ArtifactError, "no has no manifest.json. Give"),
+    (
+        lambda t: transfer(t / "r", source=t / "no"),
+        ArtifactError,
+        "no: there is no such folder",
+    ),
     (lambda t: transfer(t / "r", source=5), InputError, "source: found 5. Accepted: the path"),
     (lambda t: transfer(t / "r", data=RECORDS), InputError, "Accepted: a bandgap.LabelledSet."),
     (lambda t: transfer(t / "r", request=QUICK), InputError, "a bandgap.TransferRequest."),
@@ -140,7 +145,7 @@ def test_arguments_of_a_transfer_are_checked(call, kind, message: str, tmp_path:
 
 
 PREDICTIONS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
-    (lambda run: bandgap.predict_run("no", RECORDS), ArtifactError, "no has no manifest.json"),
+    (lambda run: bandgap.predict_run("no", RECORDS), ArtifactError, "no: there is no such folder"),
     (lambda run: bandgap.predict_run(5, RECORDS), InputError, "found 5. Accepted: the path"),
     (lambda run: bandgap.predict_run(run, None), InputError, "structures: found None. Accepted"),
     (lambda run: bandgap.predict_run(run, [7]), InputError, "structure 1 is 7. Accepted: ase"),
@@ -149,6 +154,22 @@ PREDICTIONS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
         lambda run: bandgap.predict_run(run, RECORDS, {"probability": 0.9}),
         InputError,
         "request: found an object of type dict. Accepted: a bandgap.PredictRequest.",
+    ),
+    (
+        lambda run: bandgap.predict_run(run, RECORDS, level=2),
+        ConfigError,
+        "predict_run has no argument 'level'. It is a setting of the request:"
+        " request=bandgap.PredictRequest(probability=...).",
+    ),
+    (
+        lambda run: bandgap.predict_run(run, RECORDS, foo=2),
+        ConfigError,
+        "predict_run has no argument 'foo'. Accepted: model_folder, structures, request, ",
+    ),
+    (
+        lambda run: bandgap.refit_run(run, None, RECORDS, seed=3),
+        ConfigError,
+        "refit_run has no argument 'seed'. Accepted: run, source, data, out, ",
     ),
     (
         lambda run: bandgap.predict_run(run, RECORDS, baseline_eV="pbe"),
@@ -191,7 +212,7 @@ TOO_CLOSE.positions[1] = TOO_CLOSE.positions[0] + 0.1
 REGRESSOR: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda r, t: r.predict([RECORDS[0], TOO_CLOSE]), InvalidDataError, "structure 2 (structure-2"),
     (lambda r, t: r.predict([TOO_CLOSE]), InvalidDataError, "are 0.17 A apart"),
-    (lambda r, t: r.predict([molecule("SiH4")]), InvalidDataError, "cannot be used: "),
+    (lambda r, t: r.predict([Atoms("X")]), InvalidDataError, "cannot be used: "),
     (lambda r, t: r.predict([]), InvalidDataError, "X contains no structures. Give at least one."),
     (lambda r, t: r.predict(None), InvalidDataError, "structures: found None. Accepted: one or"),
     (lambda r, t: r.predict_interval(RECORDS, 95), ConfigError, "For 95 % write 0.95."),
@@ -200,7 +221,11 @@ REGRESSOR: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda r, t: r.score(RECORDS, GAPS[:2]), InvalidDataError, "24 structures but 2 gaps"),
     (lambda r, t: r.save(5), InputError, "folder: found 5. Accepted: the path of a folder."),
     (lambda r, t: r.save(foreign_folder(t)), InputError, "holds other files, such as thesis.tex"),
-    (lambda r, t: BandGapRegressor.load(t / "no"), ArtifactError, "has no manifest.json. Give the"),
+    (
+        lambda r, t: BandGapRegressor.load(t / "no"),
+        ArtifactError,
+        "there is no such folder",
+    ),
     (lambda r, t: BandGapRegressor().predict(RECORDS), NotFittedError, "is not fitted yet. Call"),
     (lambda r, t: BandGapRegressor().save(t / "run"), NotFittedError, "is not fitted yet. Call"),
     (lambda r, t: BandGapRegressor().fit(RECORDS, None), InvalidDataError, "requires y to be pass"),

@@ -1,6 +1,7 @@
 """The regressor in scikit-learn's conventions, on molecules and with the demo's source."""
 
 import pickle
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ase import Atoms
-from ase.build import molecule
+from ase.build import bulk, molecule
 from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -23,6 +24,7 @@ from bandgap import BandGapRegressor
 from bandgap.cli import app
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.regressor import NotFittedError
+from bandgap.runs.unseen_elements import UnseenElementWarning
 from bandgap.storage.manifests import DENSITY
 from tests.unit.conftest import gaps_of, make_records
 
@@ -257,3 +259,53 @@ def test_regressor_itself_states_that_x_is_no_array():
         checks = list(estimator_checks_generator(BandGapRegressor()))
     for estimator, check in checks:
         check(estimator)
+
+
+def gallium_and_zinc() -> tuple[list[Atoms], np.ndarray]:
+    """Zincblende crystals and their gaps in eV; only one has zinc and sulfur."""
+    gaps = {"GaAs": 1.4, "GaP": 2.3, "AlAs": 2.2, "AlP": 2.5, "InAs": 0.4, "InP": 1.3, "GaSb": 0.7}
+    gaps |= {"InSb": 0.2, "AlSb": 1.6, "GaN": 3.2, "AlN": 5.0, "ZnS": 3.6}
+    return [bulk(name, "zincblende", 5.5) for name in gaps], np.array(list(gaps.values()))
+
+
+def test_element_that_a_fold_lacks_is_predicted_with_a_wide_interval_and_a_warning(tmp_path: Path):
+    structures, gaps_eV = gallium_and_zinc()
+    regressor = BandGapRegressor(QUICK, cache=tmp_path / "cache")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenElementWarning)
+        scores = cross_val_score(regressor, structures, gaps_eV, cv=4, error_score="raise")
+    assert np.isfinite(scores).all()
+
+    regressor.fit(structures[:-1], gaps_eV[:-1])
+    loaded = BandGapRegressor.load(regressor.save(tmp_path / "run"))
+    for fitted_regressor in (regressor, loaded):
+        with pytest.warns(UnseenElementWarning, match="1 of 2 structures contain S, Zn, which"):
+            table = fitted_regressor.predict_table(structures[-2:])
+        assert table.status[1] == "warning"
+        assert table.domain[1].startswith("Contains S, Zn, never seen in the training set")
+        assert table.mean_eV[1] == pytest.approx(gaps_eV[:-1].mean(), abs=1e-5)
+        assert table.sd_new_eV[1] == pytest.approx(gaps_eV[:-1].std(), abs=1e-5)
+        lower_eV, upper_eV = table.interval(0.9, "prediction")
+        assert upper_eV[1] > gaps_eV[:-1].mean() + 1.5 * gaps_eV[:-1].std()
+        assert lower_eV[1] == 0.0
+
+
+def test_element_that_labels_with_metals_lack_has_their_share_of_metals():
+    structures, gaps_eV = gallium_and_zinc()
+    gaps_eV[:6] = 0.0
+    regressor = BandGapRegressor("gaussian_process").fit(structures[:-1], gaps_eV[:-1])
+    with pytest.warns(UnseenElementWarning):
+        table = regressor.predict_table(structures[-2:])
+    assert np.isfinite(table.mean_eV).all()
+    if table.p_metal is not None:
+        assert table.p_metal[1] == pytest.approx(6 / 11)
+        assert table.quantiles_new[int(0.5 * 200) - 1, 1] == 0.0
+
+
+def test_element_that_species_names_is_described():
+    structures, gaps_eV = gallium_and_zinc()
+    species = ("N", "Al", "P", "S", "Zn", "Ga", "As", "In", "Sb")
+    regressor = BandGapRegressor(QUICK, species=species).fit(structures[:-1], gaps_eV[:-1])
+    table = regressor.predict_table(structures[-1])
+    assert "Contains S, Zn, never seen in the training set" in table.domain[0]
+    assert "unknown to the descriptor" not in table.domain[0]

@@ -45,6 +45,14 @@ def test_folder_without_manifest_is_refused(tmp_path):
         read_manifest(tmp_path, kind="run")
 
 
+def test_missing_folder_and_file_in_its_place_are_named_as_such(tmp_path):
+    with pytest.raises(ArtifactError, match=r"absent: there is no such folder. Give the folder"):
+        read_manifest(tmp_path / "absent", kind="run")
+    (tmp_path / "run.zip").write_bytes(b"PK")
+    with pytest.raises(ArtifactError, match=r"run.zip is a file, and a folder is expected"):
+        read_manifest(tmp_path / "run.zip", kind="run")
+
+
 @pytest.mark.parametrize("text", ["{", "", "\x00\x01"])
 def test_manifest_that_is_no_json_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)

@@ -42,8 +42,8 @@ def test_atoms_close_across_the_cells_face_are_refused():
     assert "atoms 1 (H) and 2 (H) are 0.30 A apart" in record.problem
 
 
-def test_the_same_positions_without_periodicity_are_ready():
-    assert read_one(xyz("H 0 0 0.1", "H 0 0 4.8"), "a.xyz").status == "ready"
+def test_the_same_positions_without_periodicity_are_not_refused():
+    assert read_one(xyz("H 0 0 0.1", "H 0 0 4.8"), "a.xyz").status == "warning"
 
 
 def test_hydrogen_molecule_is_ready():

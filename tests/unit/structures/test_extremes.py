@@ -58,7 +58,7 @@ PROPORTION = "a coordinate or cell vector of {} A is too large for a structure; 
 @pytest.mark.parametrize("name", FILES)
 def test_extreme_number_gives_valid_structures_or_a_verdict(name: str):
     text = FILES[name]
-    assert [record.status for record in read(text, name)] == ["ready"]
+    assert [record.atoms is not None for record in read(text, name)] == [True]
     places = list(NUMBER.finditer(text))
     assert len(places) >= 9
     for place in places:

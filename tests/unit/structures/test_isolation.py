@@ -168,10 +168,56 @@ def test_time_of_files_that_were_stopped_counts_for_their_archive(
 
 
 @pytest.mark.parametrize(
-    ("n_bytes", "seconds"), [(300, 4.5), (1_000_000, 4.5), (2_000_000, 34.5), (1_500_000, 19.5)]
+    ("n_bytes", "seconds"),
+    [(300, 4.5), (1_000_000, 4.5), (2_000_000, 10.5), (1_500_000, 7.5), (50_000_000, 298.5)],
 )
 def test_time_of_a_file_grows_with_its_size(n_bytes: int, seconds: float):
     assert reader_process.cpu_limit_s(n_bytes) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "n_structures", "seconds"),
+    [(1_000_000, 20_000, 0.0), (2_000_000, 20_000, 12.0), (1_200_000, 50_000, 6.0)],
+    ids=["of 1 MB", "larger", "more than its size pays"],
+)
+def test_structures_of_a_file_of_more_than_1_mb_earn_time(
+    n_bytes: int, n_structures: int, seconds: float
+):
+    assert reader_process.earned_s(n_bytes, n_structures) == pytest.approx(seconds)
+
+
+def slow_records(n: int, *, is_readable: bool) -> Iterator[StructureRecord]:
+    """Yield records of structures that take 10 ms of CPU time each."""
+    text = cif("3.5") if is_readable else b"data_x\n"
+    for _ in range(n):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+        yield from read_in_this_process(text, "a.cif")
+
+
+@pytest.mark.parametrize("is_readable", [True, False], ids=["structures", "refused ones"])
+def test_file_takes_longer_only_where_it_gives_structures(
+    is_readable: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """300 structures take 3 s at least. Without structures, the file has 1 s."""
+
+    def parts_of(*_: object, **__: object) -> Iterator[Part]:
+        yield Part("a.cif", 1_100_000, slow_records(300, is_readable=is_readable))
+
+    monkeypatch.setattr(reader_process, "CPU_S", 1.0)
+    monkeypatch.setattr(reader_process, "CPU_S_PER_FURTHER_MB", 0.0)
+    monkeypatch.setattr(reader_process, "CPU_S_PER_STRUCTURE", 0.1)
+    content = cif("3.5") + b"#" * 1_100_000
+    records = list(
+        read_isolated(content, "a.cif", limits=DEFAULT_LIMITS, max_records=999, parts_of=parts_of)
+    )
+    if is_readable:
+        assert len(records) == 300
+        assert all(record.atoms is not None for record in records)
+    else:
+        assert len(records) < 100
+        assert "took as much CPU time as a file of 1.1 MB may take" in records[-1].problem
 
 
 def test_time_of_a_file_in_an_archive_is_its_share():

@@ -1,5 +1,6 @@
 """Structures in JSON of pymatgen, ASE and JARVIS, and in CSV tables."""
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from bandgap.structures import StructureRecord, read_paths, read_structures
+from tests.unit.structures.samples import POSCAR
 
-CELL = [[4.0, 0.0, 0.0], [0.0, 5.0, 0.0], [1.0, 0.0, 6.0]]
+CELL = [[3.0, 0.0, 0.0], [0.0, 3.5, 0.0], [1.0, 0.0, 4.0]]
 
 
 def site(element: str, abc: list[float], occupancy: float = 1) -> dict[str, Any]:
@@ -31,7 +33,7 @@ JARVIS = {
     "elements": ["Ga", "As"],
     "cartesian": False,
 }
-ASE = {"numbers": [31, 33], "positions": [[0, 0, 0], [2.5, 2.5, 3]], "cell": CELL, "pbc": True}
+ASE = {"numbers": [31, 33], "positions": [[0, 0, 0], [2.0, 1.75, 2.0]], "cell": CELL, "pbc": True}
 
 
 def read(content: object, name: str = "x.json") -> list[StructureRecord]:
@@ -56,12 +58,12 @@ def test_json_of_each_program_is_read(structure: Any, wrap: Any, ids: list[str])
     for record in records:
         assert record.atoms is not None, record.problem
         assert (record.format, record.formula, record.periodic) == ("JSON", "AsGa", True)
-        assert record.atoms.positions[1] == pytest.approx([2.5, 2.5, 3.0])
+        assert record.atoms.positions[1] == pytest.approx([2.0, 1.75, 2.0])
         assert record.info.get("gap_eV", 1.5) == 1.5
 
 
 def test_json_that_ase_writes_is_read(tmp_path: Path) -> None:
-    atoms = ase.Atoms("GaAs", positions=[[0, 0, 0], [2.5, 2.5, 3]], cell=CELL, pbc=True)
+    atoms = ase.Atoms("GaAs", positions=[[0, 0, 0], [2.0, 1.75, 2.0]], cell=CELL, pbc=True)
     molecule = ase.Atoms("CO", positions=[[0, 0, 0], [0, 0, 1.13]])
     path = tmp_path / "two.json"
     ase.io.write(path, [atoms, molecule])
@@ -92,7 +94,7 @@ def test_json_that_ase_writes_is_read(tmp_path: Path) -> None:
         (JARVIS | {"cartesian": "yes"}, "cartesian is 'yes'. Accepted: true or false"),
         (
             {k: v for k, v in JARVIS.items() if k != "cartesian"}
-            | {"coords": [[0, 0, 0], [2.5, 2.5, 3]]},
+            | {"coords": [[0, 0, 0], [2.0, 1.75, 2.0]]},
             "does not say whether its coords are Cartesian",
         ),
         ([{"positions": []}, 5], "an entry without a structure"),
@@ -109,17 +111,17 @@ def test_invalid_structure_is_refused_with_the_reason(structure: Any, words: str
 def test_fractional_coordinates_of_jarvis_in_any_notation_are_fractional(written: Any) -> None:
     (record,) = read(JARVIS | {"cartesian": written})
     assert record.atoms is not None
-    assert record.atoms.positions[1] == pytest.approx([2.5, 2.5, 3.0])
+    assert record.atoms.positions[1] == pytest.approx([2.0, 1.75, 2.0])
 
 
 def test_fractional_coordinates_of_pymatgen_count_if_both_are_there() -> None:
-    both = [site("Ga", [0, 0, 0]), site("As", [0.5, 0.5, 0.5]) | {"xyz": [2.5, 2.5, 3.0]}]
+    both = [site("Ga", [0, 0, 0]), site("As", [0.5, 0.5, 0.5]) | {"xyz": [2.0, 1.75, 2.0]}]
     wrong = [site("Ga", [0, 0, 0]), site("As", [0.5, 0.5, 0.5]) | {"xyz": [0.5, 0.5, 0.5]}]
     (record,) = read(PYMATGEN | {"sites": both})
     assert record.status == "ready"
     (record,) = read(PYMATGEN | {"sites": wrong})
     assert record.atoms is not None
-    assert record.atoms.positions[1] == pytest.approx([2.5, 2.5, 3.0])
+    assert record.atoms.positions[1] == pytest.approx([2.0, 1.75, 2.0])
     assert record.problem.startswith("1 of 2 sites have other Cartesian coordinates (xyz)")
 
 
@@ -172,7 +174,7 @@ Cl 0.5 0.5 0.5
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-@pytest.mark.parametrize("name", ["table.csv", "table.txt"])
+@pytest.mark.parametrize("name", ["table.csv", "table.txt", "poscar_col.csv", "contcar.tsv"])
 def test_csv_table_with_cif_texts_is_read(separator: str, name: str) -> None:
     header = separator.join(["", "material_id", "cif", "gap_eV"])
     rows = [separator.join([str(k), f"00{k}", f'"{CIF}"', f"{k}.5"]) for k in range(2)]
@@ -182,6 +184,23 @@ def test_csv_table_with_cif_texts_is_read(separator: str, name: str) -> None:
         ("000", "ClCs", 0.5, "CSV"),
         ("001", "ClCs", 1.5, "CSV"),
     ]
+
+
+@pytest.mark.parametrize("name", ["poscar_gaps.csv", "CONTCAR.tsv", "geometry.in.csv"])
+def test_table_of_gaps_is_named_as_a_table_whatever_its_name_begins_with(name: str) -> None:
+    (record,) = read_structures(b"id,gap_eV\na,1.5\nb,2.5\n", name)
+    assert record.status == "refused"
+    assert "not a structure file (it begins with 'id,gap_eV')" in record.problem
+    assert "A table of gaps is given on its own" in record.problem
+
+
+@pytest.mark.parametrize(
+    "name", ["POSCAR", "POSCAR_2", "CONTCAR.old", "poscar.txt", "POSCAR.gz", "XDATCAR.cif"]
+)
+def test_file_of_vasp_is_read_under_its_names(name: str) -> None:
+    data = POSCAR.encode()
+    records = read_structures(gzip.compress(data) if name.endswith(".gz") else data, name)
+    assert [(record.format, record.atoms is not None) for record in records] == [("POSCAR", True)]
 
 
 def test_row_of_a_csv_table_without_a_structure_is_refused_alone() -> None:

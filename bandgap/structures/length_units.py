@@ -1,0 +1,120 @@
+"""Recognise lengths in a wrong unit, such as bohr, by distances that are no bonds.
+
+In crystals and molecules, the nearest neighbour of an atom is 0.7 to 1.4 sums of the covalent
+radii away. Lengths in bohr that are read as Angstrom are 1.89 times too long. Atoms of noble gases
+are left out, because they have no bonds, and so are cells with one atom. In molecular crystals and
+porous frameworks every atom has a bond, so that these are not meant.
+
+Reference for the radii: Cordero et al., Dalton Trans. 2008, 2832.
+"""
+
+import itertools
+
+import numpy as np
+from ase.data import covalent_radii
+from ase.units import Bohr
+from numpy.typing import NDArray
+
+from bandgap.structures.neighbours import close_pairs, complete_cell
+
+# Distances of nearest neighbours, divided by the sums of the covalent radii.
+LONGEST = 1.4  # of an atom with a bond
+SHORTEST = 0.68
+BONDS = (0.72, 1.36)  # usual ones
+_NOBLE_GASES = (2, 10, 18, 36, 54, 86, 118)
+
+Floats = NDArray[np.float64]
+
+
+def unit_warning(
+    numbers: NDArray[np.int_], *, positions: Floats, cell: Floats, pbc: tuple[bool, bool, bool]
+) -> str:
+    """Return a warning if all atoms are too far apart or too close for bonds, or "".
+
+    Parameters
+    ----------
+    numbers
+        Atomic numbers (n,).
+    positions
+        Positions (n, 3) in Angstrom.
+    cell
+        Cell vectors as rows (3, 3) in Angstrom, which have passed `check_volume`.
+    pbc
+        Whether each cell vector is periodic.
+    """
+    if len(numbers) == 1:
+        return ""  # nothing tells a sparse cell from a wrong unit
+    # The first atom decides in nearly all structures, without its images.
+    ratio = _smallest_ratio(0, numbers, positions - positions[0])
+    if SHORTEST <= ratio <= LONGEST and numbers[0] not in _NOBLE_GASES:
+        return ""
+    full = complete_cell(cell, pbc)
+    shifts = np.array(list(itertools.product(*((-1, 0, 1) if p else (0,) for p in pbc))))
+    ratios = []
+    for atom in np.flatnonzero(~np.isin(numbers, _NOBLE_GASES)).tolist():
+        ratios.append(_nearest_ratio(atom, numbers, positions, full, pbc, shifts=shifts))
+        if min(ratios) <= LONGEST and max(ratios) >= SHORTEST:
+            return ""
+    if not ratios or np.isinf(ratios[0]):
+        return ""  # only noble gases
+    if min(ratios) < SHORTEST:
+        return _short_text(min(ratios))
+    return "" if _has_bond(numbers, positions, cell, pbc) else _long_text(min(ratios))
+
+
+def _long_text(ratio: float) -> str:
+    fact = f"all atoms are at least {ratio:.2f} times the sum of their covalent radii apart"
+    if BONDS[0] <= ratio * Bohr <= BONDS[1]:
+        return f"{fact}; are the lengths in bohr? Then multiply them by {Bohr:.6f}"
+    return f"{fact}, so that none has a bond; is the unit of the lengths right?"
+
+
+def _short_text(ratio: float) -> str:
+    fact = f"atoms are {ratio:.2f} times the sum of their covalent radii apart, too close for bonds"
+    if BONDS[0] <= ratio / Bohr <= BONDS[1]:
+        return f"{fact}; were lengths in Angstrom read as bohr? Then divide them by {Bohr:.6f}"
+    return f"{fact}; is the unit of the lengths right?"
+
+
+def _nearest_ratio(
+    atom: int,
+    numbers: NDArray[np.int_],
+    positions: Floats,
+    cell: Floats,
+    pbc: tuple[bool, bool, bool],
+    *,
+    shifts: NDArray[np.int_],
+) -> float:
+    """Return the smallest distance of an atom to others, divided by the sum of covalent radii.
+
+    Only the images count that are nearest along the axes of the cell, and those next to them by
+    `shifts` (shift, 3), so that it can be too large in a cell of unusual angles. It is infinite
+    without another atom.
+    """
+    differences = positions - positions[atom]
+    if any(pbc):
+        fractional = differences @ np.linalg.inv(cell)
+        differences = (fractional - np.where(pbc, np.rint(fractional), 0.0)) @ cell
+        differences = (differences + (shifts @ cell)[:, None]).reshape(-1, 3)
+    return _smallest_ratio(atom, numbers, differences)
+
+
+def _smallest_ratio(atom: int, numbers: NDArray[np.int_], differences: Floats) -> float:
+    """Return the smallest ratio for vectors from an atom to all atoms, repeated for images."""
+    squares = np.einsum("ij,ij->i", differences, differences)
+    squares[squares < 1e-12] = np.inf  # the atom itself
+    nearest = squares.reshape(-1, len(numbers)).min(axis=0)
+    radii = covalent_radii[numbers]
+    return float((np.sqrt(nearest) / (radii + radii[atom])).min())
+
+
+def _has_bond(
+    numbers: NDArray[np.int_], positions: Floats, cell: Floats, pbc: tuple[bool, bool, bool]
+) -> bool:
+    """Return whether any two atoms, with all images, are closer than `LONGEST`."""
+    radii = LONGEST * covalent_radii[numbers]
+    i, j, distances = close_pairs(
+        positions, cell=cell, pbc=pbc, cutoff_angstrom=2.0 * float(radii.max())
+    )
+    is_noble = np.isin(numbers, _NOBLE_GASES)
+    return bool(((distances < radii[i] + radii[j]) & ~(is_noble[i] & is_noble[j])).any())
