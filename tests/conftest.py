@@ -34,6 +34,18 @@ def main_module() -> Generator[None, None, None]:
     sys.modules["__main__"] = main
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waits_for_the_disk() -> Generator[None, None, None]:
+    """Do not wait until the disk has stored what this process writes.
+
+    Tests of power cuts write in processes of their own, which wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bandgap.jobs.database.SYNCHRONOUS", "OFF")
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def collect_garbage() -> Generator[None, None, None]:
     """Collect garbage after each file: unclosed resources then fail in the file that opened them.
