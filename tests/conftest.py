@@ -11,6 +11,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 MAX_WORKERS = 4  # Each needs about 1 GB of memory.
+LONGEST_FILE = "test_every_method.py"  # of those at the end of the alphabet
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
@@ -34,6 +35,18 @@ def main_module() -> Generator[None, None, None]:
     sys.modules["__main__"] = main
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waits_for_the_disk() -> Generator[None, None, None]:
+    """Do not wait until the disk has stored what this process writes.
+
+    Tests of power cuts write in processes of their own, which wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bandgap.jobs.database.SYNCHRONOUS", "OFF")
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def collect_garbage() -> Generator[None, None, None]:
     """Collect garbage after each file: unclosed resources then fail in the file that opened them.
@@ -55,6 +68,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     else:
         n_cores = os.cpu_count() or 1
     return min(n_cores, MAX_WORKERS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest file first, so that no worker waits for another one that runs it last."""
+    items.sort(key=lambda item: item.path.name != LONGEST_FILE)
 
 
 def pytest_sessionfinish() -> None:

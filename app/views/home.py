@@ -65,12 +65,12 @@ class Contents:
     of active jobs, `finished` that of finished transfers.
     """
 
-    datasets: int = 0
-    structures: int = 0
-    labelled: int = 0
-    active: int = 0
-    finished: int = 0
-    predictions: int = 0
+    datasets: int
+    structures: int
+    labelled: int
+    active: int
+    finished: int
+    predictions: int
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from bandgap.foundation.errors import BandgapError, ConfigError
 
 SCHEMA_VERSION = 1
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
+# What was reported as stored must survive a power cut. Tests turn it off: nobody keeps their files.
+SYNCHRONOUS = "FULL"
 
 # "IF NOT EXISTS", as two processes may make a new file at the same time
 SCHEMA = """
@@ -180,8 +182,7 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
-            # what was reported as stored must survive a power cut
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             yield connection
         finally:
             connection.close()

@@ -111,7 +111,7 @@ def overlap_sentence(overlap: Mapping[str, int | None]) -> str:
 
     >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
     'of 300 structures, 0 are in the source data and 12 contain a bonded unit of the source data'
-    >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12, "near_copies": 7})[34:]
+    >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12, "near_copies": 7})[28:]
     'the source data, 7 have a near-copy in them and 12 contain a bonded unit of the source data'
     """
     near_copies = overlap.get("near_copies")

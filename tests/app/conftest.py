@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import AppTest, app_test
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.entries import MethodEntry, SourceEntry
@@ -35,14 +36,19 @@ BROKEN = b"data_x\n_cell_length_a nonsense\n"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _scanned_once() -> Iterator[None]:
-    """Cache the metadata of installed packages, which AppTest reads at every run of a page."""
+def _read_once() -> Iterator[None]:
+    """Cache what AppTest reads anew at every run of a page, as the server of the pages does.
+
+    These are the metadata of installed packages and the compiled scripts of the pages.
+    """
+    scripts = ScriptCache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             manifest_scanner,
             "scan_component_manifests",
             cache(manifest_scanner.scan_component_manifests),
         )
+        patch.setattr(app_test, "ScriptCache", lambda: scripts)
         yield
 
 
@@ -188,9 +194,9 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
         at.query_params["ws"] = ws or workspace.id
         for key, value in choices.items():
             at.query_params[key] = value
-        at.run()
         if page != "home":
-            at.switch_page(f"views/{page}.py").run()
+            at.switch_page(f"views/{page}.py")
+        at.run()
         assert not at.exception
         return at
 

@@ -5,7 +5,9 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -63,16 +65,33 @@ def workspace(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return trained.workspace
 
 
-def train_source(out: Path) -> Path:
-    """Train a source network of toy size."""
+@cache
+def source_files() -> dict[str, bytes]:
+    """Return the files of a source network of toy size, trained once in a process."""
     text = b"".join(WATER.replace(b"0.119", f"{0.05 + 0.002 * k:.3f}".encode()) for k in range(80))
     records = read_structures(text, "molecules.extxyz")
     config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=5))
     descriptor = config_for(species=("H", "O"))
     gaps = np.linspace(6.0, 9.0, 80)
-    return train_source_folder(
-        records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu"
-    )
+    with TemporaryDirectory() as folder:
+        out = train_source_folder(
+            records,
+            gaps,
+            descriptor=descriptor,
+            config=config,
+            out=Path(folder) / "source",
+            seed=0,
+            device="cpu",
+        )
+        return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def train_source(out: Path) -> Path:
+    """Write a source network of toy size to a folder and return it."""
+    out.mkdir(exist_ok=True)
+    for name, content in source_files().items():
+        (out / name).write_bytes(content)
+    return out
 
 
 def predict(workspace: Workspace, run: str) -> str:

@@ -35,7 +35,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=SETTINGS)
+@pytest.fixture(
+    scope="module", params=["vecchia_gp", pytest.param("ulisse_gp", marks=pytest.mark.slow)]
+)
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
     method = request.param
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))

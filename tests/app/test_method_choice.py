@@ -133,6 +133,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     assert len(research) == sum(entry.standing == "research" for entry in METHODS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_sets_of_the_benchmark_are_proposed_what_their_crystals_ask_for(test_data: Path) -> None:
     molecules = load_source(demo_source_folder(), verify=False).descriptor.elements

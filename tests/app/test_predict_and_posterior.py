@@ -18,6 +18,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app.components.posterior.more_draws import with_draws
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
@@ -25,6 +26,7 @@ from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
+from bandgap.runs.requests import TransferRequest
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, drawn_structures, empty_workspace, texts
 from tests.app.test_actions import click
@@ -355,6 +357,15 @@ def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
     assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
     at.selectbox(key="trace-quantity").set_value("energy").run()
     assert "Energies about their mean, and their changes" in alts(at)
+
+
+@pytest.mark.parametrize("sampler", [{}, {"warmup": 400, "draws": 100}])
+def test_run_again_has_other_draws_and_the_same_other_settings(sampler: dict[str, int]) -> None:
+    settings = {"global_scale": "truncated"} | ({"sampler": sampler} if sampler else {})
+    request = TransferRequest(method="last_layer_horseshoe", n=40, settings=settings)
+    again = with_draws(request, 600)
+    assert again.settings == {**settings, "sampler": {**sampler, "draws": 600}}
+    assert again.changed(settings=settings) == request
 
 
 def test_posterior_page_adds_enough_draws_to_the_run_by_one_button(

@@ -164,8 +164,8 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
     assert json.loads(process.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
 
 
-@pytest.fixture
-def page_server(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The process of the pages; it forgets ended sessions after 1 s, frees memory every 0.5 s."""
     port = free_port("127.0.0.1", 0)
     code = (
@@ -173,7 +173,8 @@ def page_server(tmp_path: Path) -> Iterator[str]:
         "server.OPTIONS['server.disconnectedSessionTTL'] = 1; "
         f"sys.argv = ['server.py', {settings_of_port(port)!r}]; server.main()"
     )
-    with page_process([sys.executable, "-c", code], port, tmp_path) as address:
+    folder = tmp_path_factory.mktemp("pages")
+    with page_process([sys.executable, "-c", code], port, folder) as address:
         yield address
 
 

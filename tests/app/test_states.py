@@ -173,9 +173,9 @@ def test_every_page_shows_the_state_of_the_workspace(
         at.query_params["ws"] = workspace.id
         if run:
             at.query_params["run"] = run
-        at.run()
         if page != "home":
-            at.switch_page(f"views/{page}.py").run()
+            at.switch_page(f"views/{page}.py")
+        at.run()
         assert not at.exception, (page, at.exception)
         text = texts(at)
         assert sentence in text, f"page {page}, state {state!r}: {sentence!r} is not in:\n{text}"

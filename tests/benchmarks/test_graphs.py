@@ -66,6 +66,7 @@ def test_small_benchmark_prints_the_floor_the_networks_and_the_thesis(
     assert "thesis, DeepGMG" in result.stdout
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_rows() -> None:
     config = GraphsBenchmark(n_training=20, n_validation=4, n_test=10, n_steps=2)
     first, again = (run_graphs(config, ["barabasi-albert"], ["plain"]) for _ in range(2))

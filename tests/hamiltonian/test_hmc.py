@@ -21,6 +21,7 @@ def test_standard_normal_has_its_moments():
     assert 0.75 < float(info.accept.mean()) < 0.95
 
 
+@pytest.mark.statistical
 def test_correlated_normal_has_its_moments():
     mean = torch.tensor([1.0, -2.0, 0.5]).double()
     root = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.3, 0.0], [-0.5, 1.0, 2.0]]).double()
@@ -29,6 +30,7 @@ def test_correlated_normal_has_its_moments():
     assert_moments(draws, mean, covariance)
 
 
+@pytest.mark.statistical
 def test_diagonal_mass_follows_widths_from_1_to_1000_in_every_chain():
     """With unit mass, 12 steps would move the widest direction by a hundredth of its width."""
     sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
@@ -44,6 +46,7 @@ def test_diagonal_mass_follows_widths_from_1_to_1000_in_every_chain():
     assert 0.7 < float(info.accept.mean()) < 0.95
 
 
+@pytest.mark.statistical
 def test_funnel_gives_divergences():
     """Its neck is too narrow for the steps that suit its mouth."""
     config = SamplingConfig("hmc", length=10, warmup=100, draws=300)

@@ -147,6 +147,7 @@ def test_chain_does_not_depend_on_other_chains_or_on_the_leaves_per_check(monkey
     assert all(torch.equal(statistics[name][0], other_statistics[name][0]) for name in statistics)
 
 
+@pytest.mark.statistical
 def test_normal_of_widths_from_1_to_1000_has_its_moments():
     """With unit mass, a trajectory along the widest direction would take a thousand steps."""
     sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
@@ -162,6 +163,7 @@ def test_normal_of_widths_from_1_to_1000_has_its_moments():
     assert float((torch.sqrt(info.inverse_mass) / sds).log().abs().max()) < math.log(2.5)
 
 
+@pytest.mark.statistical
 def test_hmc_and_nuts_agree():
     """Means of positions, squares and products over 40 chains each, by a t-test of every one."""
     start = banana_draws(40, seed=9)
@@ -177,6 +179,7 @@ def test_hmc_and_nuts_agree():
     assert p_values.min() > FALSE_ALARM / p_values.size
 
 
+@pytest.mark.statistical
 def test_funnel_diverges_at_a_coarse_step_and_less_at_a_fine_one():
     shares = []
     for step in (0.5, 0.1):

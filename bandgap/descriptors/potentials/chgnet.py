@@ -21,9 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.blocks import NoFeaturesError
-from bandgap.descriptors.potentials.protocol import Potential
-from bandgap.foundation.errors import ConfigError
-from bandgap.structures.elements import ELEMENTS
+from bandgap.descriptors.potentials.protocol import (
+    TRAINED_ELEMENTS,
+    Potential,
+    not_installed,
+    pooled_over_atoms,
+)
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -36,18 +39,16 @@ CUTOFF_ANGSTROM: Final = 6.0
 WIDTH: Final = 64
 # Pairs of neighbours, of about 2,000 atoms; they take about 1 GB of memory.
 MAX_PAIRS: Final = 200_000
-# Elements of the table that are in no structure of its training data.
-UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")
 
 
 def pooled(atoms: "Atoms") -> Floats:
     """Return the pooled features (192,) of the layer before the last one; raises as `layers`."""
-    return _pooled(atom_features(atoms))
+    return pooled_over_atoms(atom_features(atoms))
 
 
 def pooled_of_two_layers(atoms: "Atoms") -> Floats:
     """Return the pooled features (384,) of the last two layers, the earlier one first."""
-    return np.concatenate([_pooled(features) for features in layers(atoms)])
+    return np.concatenate([pooled_over_atoms(features) for features in layers(atoms)])
 
 
 def atom_features(atoms: "Atoms") -> Floats:
@@ -85,10 +86,6 @@ def layers(atoms: "Atoms") -> tuple[Floats, Floats]:
     return before_last, last
 
 
-def _pooled(features: Floats) -> Floats:
-    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
-
-
 def check_installed() -> None:
     """Raise ConfigError with what to install if CHGNet is missing."""
     _package()
@@ -108,11 +105,7 @@ def _package() -> Any:
             warnings.simplefilter("ignore")
             from chgnet.model.model import CHGNet
     except ImportError:
-        raise ConfigError(
-            "Features of CHGNet need the package chgnet, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[chgnet]'` in the folder of bandgap's README, "
-            "or take another descriptor."
-        ) from None
+        raise not_installed("CHGNet", package="chgnet", extra="chgnet") from None
     return CHGNet
 
 
@@ -178,7 +171,7 @@ POTENTIAL: Final = Potential(
     title=f"CHGNet {WEIGHTS}",
     licence="modified BSD, (c) 2023 The Regents of the University of California",
     reference="Deng et al., Nature Machine Intelligence 5, 1031 (2023)",
-    elements=tuple(symbol for symbol in ELEMENTS[:94] if symbol not in UNTRAINED),
+    elements=TRAINED_ELEMENTS,
     n_features=3 * WIDTH,
     reach_angstrom=CUTOFF_ANGSTROM,
     describe=pooled,

@@ -1,16 +1,28 @@
-"""The type of a pretrained interatomic potential that gives pooled features of a structure."""
+"""The type of a pretrained interatomic potential, and what those of bandgap have in common.
+
+They were trained on the Materials Project, and their features are pooled over the atoms.
+"""
 
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.errors import ConfigError
+from bandgap.structures.elements import ELEMENTS
+
 if TYPE_CHECKING:
     # Not imported at run time: the dashboard reads names and licences without loading ASE.
     from ase import Atoms
+
+Floats = NDArray[np.float64]
+
+# Elements of the table that are in no structure of the Materials Project.
+_ABSENT: Final = ("Po", "At", "Rn", "Fr", "Ra")
+TRAINED_ELEMENTS: Final = tuple(symbol for symbol in ELEMENTS[:94] if symbol not in _ABSENT)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Potential:
     elements: tuple[str, ...]
     n_features: int
     reach_angstrom: float
-    describe: "Callable[[Atoms], NDArray[np.float64]]"
+    describe: "Callable[[Atoms], Floats]"
     check: Callable[[], None]
     package: str
 
@@ -63,3 +75,17 @@ class Potential:
     def card_text(self) -> str:
         """Its entry in the card of a source model."""
         return f"{self.title} ({self.reference}; licence of its weights: {self.licence})"
+
+
+def pooled_over_atoms(features: Floats) -> Floats:
+    """Return mean, maximum and minimum (3 k,) over the atoms of their features (atom, k)."""
+    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
+
+
+def not_installed(title: str, *, package: str, extra: str) -> ConfigError:
+    """Return the error that a potential's package is missing, with what to install."""
+    return ConfigError(
+        f"Features of {title} need the package {package}, which is not installed. Install it by "
+        f"`pip install -c constraints.txt '.[{extra}]'` in the folder of bandgap's README, "
+        "or take another descriptor."
+    )

@@ -19,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.blocks import NoFeaturesError
-from bandgap.descriptors.potentials.protocol import Potential
-from bandgap.foundation.errors import ConfigError
-from bandgap.structures.elements import ELEMENTS
+from bandgap.descriptors.potentials.protocol import (
+    TRAINED_ELEMENTS,
+    Potential,
+    not_installed,
+    pooled_over_atoms,
+)
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -36,14 +39,11 @@ MAX_PAIRS: Final = 200_000
 # The modules after the features of the atoms: energies and forces.
 _FIRST_OF_READOUT: Final = "reduce_input_to_hidden"
 _FIDELITY: Final = "PBE"
-# Elements of the table that are in no structure of its training data.
-UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")
 
 
 def pooled(atoms: "Atoms") -> Floats:
     """Return the pooled features (384,) of the atoms; raises as `atom_features`."""
-    features = atom_features(atoms)
-    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
+    return pooled_over_atoms(atom_features(atoms))
 
 
 def atom_features(atoms: "Atoms") -> Floats:
@@ -100,11 +100,7 @@ def _package() -> Any:
             warnings.simplefilter("ignore")  # of packages that SevenNet imports
             from sevenn.checkpoint import SevenNetCheckpoint
     except ImportError:
-        raise ConfigError(
-            "Features of SevenNet need the package sevenn, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[sevennet]'` in the folder of bandgap's README, "
-            "or take another descriptor."
-        ) from None
+        raise not_installed("SevenNet", package="sevenn", extra="sevennet") from None
     return SevenNetCheckpoint
 
 
@@ -113,7 +109,7 @@ POTENTIAL: Final = Potential(
     title="SevenNet-MF-0",
     licence="MIT, (c) 2024 Yutack Park",
     reference="Kim et al., J. Am. Chem. Soc. 147, 1042 (2025)",
-    elements=tuple(symbol for symbol in ELEMENTS[:94] if symbol not in UNTRAINED),
+    elements=TRAINED_ELEMENTS,
     n_features=3 * WIDTH,
     reach_angstrom=CUTOFF_ANGSTROM,
     describe=pooled,

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from benchmarks.commands import last_layer
 
 
+@pytest.mark.slow
 def test_speed_without_accuracy_is_measured_and_written(run, tmp_path):
     """The real design of 512 units, with few sweeps."""
     file = tmp_path / "figures.json"

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from benchmarks.commands import vecchia
 
 
+@pytest.mark.slow
 def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     file = tmp_path / "vecchia.json"
     options = (

@@ -1,8 +1,10 @@
 """Fixtures that call the command line: in this process, or in a separate one for exit codes."""
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +49,28 @@ def shell() -> Shell:
     return call
 
 
-@pytest.fixture
-def waters(tmp_path: Path) -> Path:
-    """Eight water molecules of different heights, with made-up gaps, as one extXYZ file."""
-    path = tmp_path / "waters.extxyz"
+@contextmanager
+def commands_in(folder: Path) -> Iterator[Run]:
+    """Give a caller of the command line for fixtures that several tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_own_home(folder, patch)
+        yield run_in_process(app)
+
+
+def write_eight_waters(folder: Path) -> Path:
+    """Write eight water molecules of different heights, with made-up gaps, as one extXYZ file."""
+    path = folder / "waters.extxyz"
     frames = (
         WATER.format(id=f"water-{k}", gap=7.0 + 0.1 * k, height=-0.06 - 0.02 * k) for k in range(8)
     )
     path.write_text("".join(frames), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def waters(tmp_path: Path) -> Path:
+    """Eight water molecules of different heights, with made-up gaps, as one extXYZ file."""
+    return write_eight_waters(tmp_path)
 
 
 def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
@@ -80,15 +95,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def model(run: Run, waters: Path, tmp_path: Path) -> Path:
-    """A run that samples a network of toy size."""
-    source = tmp_path / "source"
-    model = tmp_path / "run"
+@pytest.fixture(scope="session")
+def sampled_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that samples a network of toy size; tests must not change the folder."""
+    folder = tmp_path_factory.mktemp("sampled")
+    waters = write_eight_waters(folder)
+    source = folder / "source"
+    model = folder / "run"
     data = ("--structures", waters, "--label", "gap_eV")
     sets = f"train-sources near={waters} --label gap_eV --species H O --hidden 8".split()
-    trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
-    assert trained.exit_code == 0, trained.output
-    words = [*"--method btl_pcp_pe --n 6 --n-test 2 --set".split(), SETTINGS, "--device", "cpu"]
-    assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
+    with commands_in(folder) as run:
+        trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
+        assert trained.exit_code == 0, trained.output
+        words = [*"--method btl_pcp_pe --n 6 --n-test 2 --set".split(), SETTINGS, "--device", "cpu"]
+        assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
     return model
+
+
+@pytest.fixture
+def model(sampled_run: Path, tmp_path: Path) -> Path:
+    """A copy of the run that samples a network of toy size."""
+    return shutil.copytree(sampled_run, tmp_path / "run")

@@ -7,18 +7,31 @@ from pathlib import Path
 import pytest
 
 from bandgap.storage.run_archives import run_archive
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, commands_in, write_eight_waters
 
 WORDS = "--label gap_eV --level-of-theory PBE --method freeze --n-test 3".split()
 
 
-@pytest.fixture
-def transferred(run: Run, waters: Path, tmp_path: Path) -> Path:
-    """A run that learned from five waters and held out three."""
-    model = tmp_path / "run"
-    done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
+@pytest.fixture(scope="module")
+def first_transferred(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that learned from five waters next to it and held out three."""
+    folder = tmp_path_factory.mktemp("transferred")
+    model = folder / "run"
+    waters = write_eight_waters(folder)
+    with commands_in(folder) as run:
+        done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
     assert done.exit_code == 0
     assert f"bandgap refit {model} --out {model}-all" in done.stderr
+    return model
+
+
+@pytest.fixture
+def transferred(first_transferred: Path, waters: Path, tmp_path: Path) -> Path:
+    """A copy of the run, which learned from the waters of the test."""
+    model = shutil.copytree(first_transferred, tmp_path / "run")
+    file = model / "manifest.json"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(str(first_transferred.parent), str(tmp_path)), encoding="utf-8")
     return model
 
 

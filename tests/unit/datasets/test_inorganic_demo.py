@@ -127,6 +127,7 @@ def test_other_name_is_refused_with_those_there_are():
         load_inorganic("molecules")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
     """Another reader gives the same gaps, and volumes that differ only by rounding."""

@@ -1,13 +1,10 @@
 """Coverage curves and PIT values: exact cases, and frequencies with stated false-alarm rates."""
 
-import doctest
-
 import numpy as np
 import pytest
 import uncertainty_toolbox as toolbox
 from scipy.stats import binom, kstest, norm
 
-from bandgap.evaluation import calibration
 from bandgap.evaluation.calibration import coverage_curve, pit
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.table import LEVELS
@@ -21,10 +18,6 @@ Y = MEAN + SD * RNG.normal(size=N)
 
 def quantiles(sd):
     return MEAN + sd * norm.ppf(LEVELS)[:, None]
-
-
-def test_calibration_docstrings_run_as_printed():
-    assert doctest.testmod(calibration).failed == 0
 
 
 def test_coverage_curve_agrees_with_uncertainty_toolbox():

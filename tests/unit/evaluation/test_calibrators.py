@@ -3,13 +3,11 @@ and the file.
 """
 
 import dataclasses
-import doctest
 import json
 
 import numpy as np
 import pytest
 
-from bandgap.evaluation import calibrators
 from bandgap.evaluation.calibrators import (
     FILE,
     fit_calibrator,
@@ -26,10 +24,6 @@ RNG = np.random.default_rng(11)
 N = 400
 GAPS = RNG.normal(9.0, 1.0, N)  # far from zero, where intervals are cut
 NARROW = normal_heldout(RNG.normal(0, 0.6, N), 0.3, gaps=GAPS)  # errors twice as large as predicted
-
-
-def test_calibrators_docstrings_run_as_printed():
-    assert doctest.testmod(calibrators).failed == 0
 
 
 def test_variance_scaling_finds_the_factor_and_widens_about_the_mean():

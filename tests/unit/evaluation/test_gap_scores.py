@@ -1,12 +1,9 @@
 """Figures of predictive distributions of gaps, with and without metals."""
 
-import doctest
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from bandgap.evaluation import gap_scores
 from bandgap.evaluation.calibration import coverage_curve, pit
 from bandgap.evaluation.calibrators import fit_calibrator
 from bandgap.evaluation.gap_scores import area_under_roc, gap_figures, metal_figures
@@ -50,10 +47,6 @@ def heldout() -> HeldOut:
         p_metal=P,
     )
     return HeldOut(predictions, GAPS)
-
-
-def test_docstrings_run_as_printed():
-    assert doctest.testmod(gap_scores).failed == 0
 
 
 def test_area_equals_scikit_learns_with_ties():

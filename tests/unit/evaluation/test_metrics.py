@@ -2,8 +2,6 @@
 out by hand.
 """
 
-import doctest
-
 import numpy as np
 import pytest
 import uncertainty_toolbox as toolbox
@@ -25,10 +23,6 @@ def world():
 def mixture():
     rng = np.random.default_rng(6)
     return rng.normal(3.0, 0.8, 4), rng.normal(3.0, 0.7, (7, 4)), rng.uniform(0.1, 0.6, 7)
-
-
-def test_metrics_docstrings_run_as_printed():
-    assert doctest.testmod(metrics).failed == 0
 
 
 def test_point_errors_agree_with_uncertainty_toolbox(world):
@@ -207,6 +201,11 @@ def test_evaluate_gaussian_names_its_level(world):
             lambda: metrics.crps_mixture([1.0], [[1.0]], sds=[1.0, 1.0]),
             r"sds has shape \(2,\), means \(1, 1\)",
             id="sds",
+        ),
+        pytest.param(
+            lambda: metrics.crps_mixture([1.0], [[1.0]], sds=[0.0]),
+            "sds contains 0. Accepted: standard deviations above zero",
+            id="no spread",
         ),
         pytest.param(
             lambda: metrics.crps_mixture([1.0], [[np.inf]], sds=[1.0]),

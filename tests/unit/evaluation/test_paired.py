@@ -2,8 +2,6 @@
 rates.
 """
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -47,10 +45,6 @@ def normal_heldout(errors, sd=0.3, *, gaps=GAPS, ids=None, formulas=None):
         quantiles,
     )
     return HeldOut(predictions, gaps)
-
-
-def test_paired_docstrings_run_as_printed():
-    assert doctest.testmod(paired).failed == 0
 
 
 def test_difference_is_that_of_the_figures():

@@ -1,11 +1,8 @@
 """The verdict on a run: one test for each rule, and its false alarms by simulation."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from bandgap.evaluation import result_verdict as rules
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.result_verdict import (
     far_rows,
@@ -30,10 +27,6 @@ def heldout_of(n=100, *, error=0.15, stated=None, spread=1.0, seed=0) -> HeldOut
 def with_errors(gaps, errors, *, stated) -> HeldOut:
     """Return predictions with these errors and normal intervals of standard deviation `stated`."""
     return normal_heldout(errors, stated, gaps=gaps)
-
-
-def test_docstrings_run_as_printed():
-    assert doctest.testmod(rules).failed == 0
 
 
 def test_good_run_says_for_what_with_error_intervals_and_structures_far_off():

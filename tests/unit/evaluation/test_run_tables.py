@@ -1,11 +1,8 @@
 """Runs beside each other: figures, what differs, what is flagged, and learning curves."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from bandgap.evaluation import run_tables
 from bandgap.evaluation.run_tables import (
     LearningPoint,
     StoredRun,
@@ -33,10 +30,6 @@ def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1"
         "peak_memory_bytes": {"process": 3_000_000},
     }  # fmt: skip
     return StoredRun(name, name, manifest | more, heldout, data=data)
-
-
-def test_run_tables_docstrings_run_as_printed():
-    assert doctest.testmod(run_tables).failed == 0
 
 
 def test_figures_table_has_one_row_a_run_with_time_and_memory():

@@ -1,11 +1,8 @@
 """Signed errors by element, by predicted gap and by size."""
 
-import doctest
-
 import numpy as np
 import pytest
 
-from bandgap.evaluation import signed_errors
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.signed_errors import error_by_element, error_by_gap, error_by_size
 from bandgap.plots import signed_error_figure
@@ -16,10 +13,6 @@ def heldout_of(errors, formulas, *, gaps=None) -> HeldOut:
     """Return structures of these formulas with these errors."""
     known_gaps = np.full(len(errors), 3.0) if gaps is None else np.asarray(gaps, dtype=np.float64)
     return normal_heldout(np.asarray(errors, dtype=np.float64), gaps=known_gaps, formulas=formulas)
-
-
-def test_docstrings_run_as_printed():
-    assert doctest.testmod(signed_errors).failed == 0
 
 
 def test_error_by_element_has_the_shift_of_structures_with_the_element():

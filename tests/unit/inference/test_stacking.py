@@ -16,7 +16,10 @@ def objective(log_densities, weights, prior_rows):
     )
 
 
-@pytest.mark.parametrize("prior_rows", [0.5, 2.0, 30.0])
+@pytest.mark.parametrize(
+    "prior_rows",
+    [2.0, pytest.param(0.5, marks=pytest.mark.slow), pytest.param(30.0, marks=pytest.mark.slow)],
+)
 def test_weights_are_the_maximum_on_a_grid_of_the_simplex(prior_rows):
     rng = np.random.default_rng(0)
     y = rng.normal(size=60)

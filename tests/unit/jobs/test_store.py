@@ -2,6 +2,8 @@
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -181,6 +183,20 @@ def test_database_that_is_damaged_says_what_is_safe(tmp_path: Path) -> None:
         StoreError, match=r"bandgap\.sqlite3 is damaged: .*runs next to it are safe"
     ):
         Database(path)
+
+
+def test_transaction_ends_after_the_disk_has_stored_it(tmp_path: Path) -> None:
+    """In a new process, as the tests turn this off in their own."""
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from bandgap.jobs.database import Database\n"
+        "with Database(Path(sys.argv[1])).writing() as connection:\n"
+        "    print(connection.execute('PRAGMA synchronous').fetchone()[0])\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "bandgap.sqlite3")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("2\n", "")  # FULL
 
 
 @pytest.mark.parametrize("version", [2, 99])

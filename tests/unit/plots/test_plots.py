@@ -322,6 +322,11 @@ def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
     assert fig.layout.xaxis.title.text == "atoms"
 
 
+def test_bars_of_sizes_stand_over_their_sizes() -> None:
+    (bars,) = plots.size_histogram([3, 3, 4, 6]).data
+    assert dict(zip(bars.x, bars.y, strict=True)) == {3.0: 2, 4.0: 1, 5.0: 0, 6.0: 1}
+
+
 def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
     fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
     assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2

@@ -2,13 +2,10 @@
 few scores give.
 """
 
-import doctest
-
 import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.predictions import conformal
 from bandgap.predictions.conformal import (
     ConformalScores,
     available,
@@ -19,10 +16,6 @@ from bandgap.predictions.conformal import (
     smallest_calibration_set,
     too_few,
 )
-
-
-def test_conformal_docstrings_run_as_printed():
-    assert doctest.testmod(conformal).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,15 @@ def at_all_scales(alpha, count=300):
     return c, torch.from_numpy(np.exp(rng.uniform(-40.0, 20.0, count))) / middle
 
 
-@pytest.mark.parametrize("kind", ["as networks have", "heavy tails", "groups", "dead units"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "as networks have",
+        "dead units",
+        pytest.param("heavy tails", marks=pytest.mark.slow),
+        pytest.param("groups", marks=pytest.mark.slow),
+    ],
+)
 def test_distance_and_slopes_by_few_rows_are_those_by_all(kind):
     """Distances to 1e-4; slopes by log t and log a_l to 1e-4 of 1 + lam d."""
     alpha = rows_of(kind)
@@ -116,8 +124,7 @@ def test_rows_of_a_layer_without_slopes():
     assert (nodes[:, 0] == 0).all() and weights @ nodes == pytest.approx(alpha.mean(0), rel=1e-5)
 
 
-@pytest.mark.parametrize("value", [0.7, 1.0, 1e4])
-@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize(("value", "layers"), [(0.7, 1), (1.0, 2), (1e4, 4)])
 def test_rows_that_are_all_equal_stand_once(value: float, layers: int):
     weights, nodes = row_quadrature(np.full((ROWS, layers), value))
     assert nodes.tolist() == [[value] * layers] and weights == pytest.approx([1.0], rel=1e-9)

@@ -18,6 +18,7 @@ from bandgap.proposals.chemistry import smiles_of_graph
 from bandgap.proposals.molecule_training import (
     MoleculeGenerator,
     MoleculeTraining,
+    _batches,
     load_generator,
     save_generator,
     train_generator,
@@ -34,6 +35,14 @@ def trained(molecules: list[MoleculeGraph], *, seed: int = 0) -> MoleculeGenerat
 
 def smiles_of(generator: MoleculeGenerator, *, seed: int = 5) -> list[str | None]:
     return [smiles_of_graph(graph) for graph in generator.sample(30, seed=seed)]
+
+
+def test_every_molecule_is_in_one_batch_of_an_epoch() -> None:
+    rows = np.arange(5, 400)
+    rng = np.random.default_rng(0)
+    batches = _batches(rows, rng.integers(1, 30, size=400), 8, rng)
+    assert sorted(np.concatenate(batches)) == rows.tolist()
+    assert max(map(len, batches)) == 8
 
 
 def test_equal_seeds_give_equal_generators_and_samples(molecules: list[MoleculeGraph]) -> None:

@@ -23,7 +23,7 @@ def mixed(world):
     return with_sulfur(world)
 
 
-@each_of({name: name for name in WIDER})
+@each_of({name: name for name in WIDER}, in_default_run=["btl_pcp_pe", "feature_gp"])
 def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, tmp_path, method):
     """Neither source nor labelled molecules contain sulfur between two carbon atoms.
 

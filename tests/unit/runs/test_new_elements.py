@@ -84,7 +84,10 @@ def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
     assert grown_source(source, same, featurize(world.records, same).features) is source
 
 
-@each_of({name: name for name in LEARN})
+@each_of(
+    {name: name for name in LEARN},
+    in_default_run=["btl_pcp_pe", "feature_gp", "pbp", "ensemble", "target_only"],
+)
 def test_method_learns_of_elements_that_the_source_lacks(
     source_folder, mixed, world, tmp_path, method
 ):
@@ -136,7 +139,9 @@ def test_every_method_without_transfer_is_one_of_the_two_kinds():
     assert {"target_only", "bnn"} <= set(LEARN)
 
 
-@pytest.mark.parametrize("method", ALONE)
+@each_of(
+    {name: name for name in ALONE}, in_default_run=["kernel_ridge", "gaussian_process", "parts_gp"]
+)
 def test_method_without_transfer_does_as_without_the_source_that_lacks_an_element(
     source_folder, mixed, tmp_path, method
 ):

@@ -240,15 +240,21 @@ NOT_APPLICABLE = {
 }
 
 
-@pytest.mark.parametrize(
-    "estimator, check",
-    [
-        pytest.param(estimator, check, id=getattr(check, "func", check).__name__)
-        for estimator, check in estimator_checks_generator(
-            RowRegressor(QUICK), expected_failed_checks=NOT_APPLICABLE, mark="skip"
-        )
-    ],
-)
+def estimator_checks():
+    """Return the checks of scikit-learn; repeats with other options of a check are slow tests."""
+    names = set()
+    parameters = []
+    for estimator, check in estimator_checks_generator(
+        RowRegressor(QUICK), expected_failed_checks=NOT_APPLICABLE, mark="skip"
+    ):
+        name = getattr(check, "func", check).__name__
+        marks = [pytest.mark.slow] if name in names else []
+        parameters.append(pytest.param(estimator, check, id=name, marks=marks))
+        names.add(name)
+    return parameters
+
+
+@pytest.mark.parametrize("estimator, check", estimator_checks())
 def test_estimator_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -15,6 +15,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.perceptron import fisher_diagonal
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
+from bandgap.sources import extras
 from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.cards import extras_sentence
 from bandgap.sources.one_set import with_extras
@@ -32,6 +33,17 @@ EXTRAS = "extras.safetensors"
 @pytest.fixture(scope="module")
 def rows(world):
     return featurize(world.source_records, world.descriptor).features, world.source_gaps_eV
+
+
+def test_used_rows_of_several_blocks_are_all_standardised(source_folder, rows, monkeypatch):
+    monkeypatch.setattr(extras, "ROWS_PER_CHUNK", 7)
+    scale = load_source(source_folder).standardiser
+    features, gaps_eV = rows
+    used = np.arange(features.shape[1]) % 3 > 0
+    x, y = extras.used_rows(scale, features, gaps_eV, used=used)
+    expected = scale.features(features)[:, used].astype(np.float32)
+    np.testing.assert_array_equal(x.numpy(), expected)
+    np.testing.assert_array_equal(y.numpy(), scale.gaps(gaps_eV).astype(np.float32))
 
 
 @pytest.fixture(scope="module")

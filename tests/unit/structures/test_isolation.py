@@ -318,7 +318,6 @@ def test_archive_is_not_unpacked_beyond_its_ratio():
 # Nesting, a number of structures, entities and compression; all other inputs run nightly.
 QUICK_INPUTS = {
     "nested-lists.json",
-    "blocks.cif.gz",
     "billion-laughs-vasprun.xml",
     "bomb-vasprun.xml.gz",
 }

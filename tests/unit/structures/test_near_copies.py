@@ -125,7 +125,10 @@ def test_search_for_near_copies_gives_the_result_of_all_pairs(
     assert result.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize(("spread_angstrom", "share"), [(0.01, 1.0), (0.3, 0.0)])
+@pytest.mark.parametrize(
+    ("spread_angstrom", "share"),
+    [(0.3, 0.0), pytest.param(0.01, 1.0, marks=pytest.mark.slow)],
+)
 def test_ten_thousand_structures_of_one_formula_are_compared_in_seconds(
     spread_angstrom: float, share: float
 ) -> None:

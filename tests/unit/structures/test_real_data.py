@@ -42,6 +42,7 @@ def test_poscars_are_all_ready_with_their_atoms():
     assert {Path(r.file).name: r.n_atoms for r in records} == counts
 
 
+@pytest.mark.slow
 def test_materials_project_crystals_are_ready_but_for_six_without_hydrogen():
     records = read_paths([DATA / "mp_crystals_pbe" / "cifs.zip"])
     assert Counter(r.status for r in records) == {"ready": 2394, "warning": 6}

@@ -107,8 +107,13 @@ BRIEF["stacking"] = {
 }
 
 
-def each_of(methods):
-    """Return a parametrization over methods, of which those that run long are slow tests."""
-    slow = {name: [pytest.mark.slow] if name in LONG else [] for name in methods}
+def each_of(methods, *, in_default_run=None):
+    """Return a parametrization over methods, of which some are slow tests.
+
+    These are the methods that run long and, where `in_default_run` names methods, all others.
+    """
+    quick = set(methods if in_default_run is None else in_default_run) - set(LONG)
+    assert quick <= set(methods)
+    slow = {name: [] if name in quick else [pytest.mark.slow] for name in methods}
     values = [pytest.param(methods[name], id=name, marks=slow[name]) for name in methods]
     return pytest.mark.parametrize("method", values)

@@ -240,8 +240,17 @@ def test_method_without_transfer_takes_nothing_from_the_source_but_the_descripto
 
 
 @every_scaled_method
-@pytest.mark.parametrize("gap_scale", ["calibrated", "source"])
-@pytest.mark.parametrize("statistics", ["auto", "source", "target"])
+@pytest.mark.parametrize(
+    ("statistics", "gap_scale"),
+    [
+        ("target", "source"),  # both differ from the defaults, which the next test has
+        pytest.param("target", "calibrated", marks=pytest.mark.slow),
+        pytest.param("auto", "source", marks=pytest.mark.slow),
+        pytest.param("auto", "calibrated", marks=pytest.mark.slow),
+        pytest.param("source", "source", marks=pytest.mark.slow),
+        pytest.param("source", "calibrated", marks=pytest.mark.slow),
+    ],
+)
 def test_scales_are_those_of_the_settings(method, source, data, statistics, gap_scale):
     settings = {"standardise": statistics, "gap_scale": gap_scale}
     scale = fit(method, source, data, settings=BRIEF.get(method.name, {}) | settings).standardiser
@@ -258,7 +267,23 @@ def test_statistics_are_chosen_and_gaps_recalibrated_by_default(method, source, 
     assert (scale.y_mean_eV, scale.y_sd_eV) == (expected.y_mean_eV, expected.y_sd_eV)
 
 
-@each_of(METHODS)
+# The default run has each kind of fit: by a formula, moments, optimisation, sampling and trees.
+@each_of(
+    METHODS,
+    in_default_run=[
+        "btl_pcp_pe",
+        "last_layer_ridge",
+        "last_layer_horseshoe",
+        "pbp",
+        "vecchia_gp",
+        "feature_gp",
+        "nptl_head",
+        "fine_tune",
+        "sghmc",
+        "ensemble",
+        "random_forest",
+    ],
+)
 def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
     """Training gaps moved by -3 eV and halved give the same predictions, moved and halved."""
     x, _ = rows_of(20, seed=4)

@@ -73,7 +73,10 @@ def test_baseline_is_a_line_plus_the_fit_of_its_residuals(method, source):
     )
 
 
-@each_of(WITHOUT_LEVELS)
+@each_of(
+    WITHOUT_LEVELS,
+    in_default_run=["last_layer_ridge", "pbp", "vecchia_gp", "nptl_head", "freeze", "ensemble"],
+)
 def test_baseline_lowers_the_error_on_new_rows(method, source):
     (x, y), (new, gaps) = rows_with_baseline(60, seed=3), rows_with_baseline(200, seed=4)
     rmse = {}
@@ -85,8 +88,11 @@ def test_baseline_lowers_the_error_on_new_rows(method, source):
     assert rmse[P + 1] < 0.8 * rmse[P]
 
 
-@pytest.mark.parametrize("n", [20, 40])
-@pytest.mark.parametrize("name", ["last_layer_ridge", "last_layer_pcp", "nptl_head"])
+@pytest.mark.parametrize("n", [20, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["last_layer_ridge", "last_layer_pcp", pytest.param("nptl_head", marks=pytest.mark.slow)],
+)
 def test_intervals_about_a_baseline_cover(name, n, source):
     """Thirty training sets of n rows, 50 new rows each; gaps depend on the hidden features."""
     inside = []

@@ -56,7 +56,7 @@ def quadrature(problem, step, *, log_range=None):
     )
 
 
-@pytest.mark.parametrize(("p", "step"), [(1, 0.1), (2, 0.25)])
+@pytest.mark.parametrize(("p", "step"), [pytest.param(1, 0.1, marks=pytest.mark.slow), (2, 0.25)])
 def test_posterior_is_that_of_quadrature(p, step):
     """The trapezoid rule is accurate to 1e-4 here: half the step changes moments by less."""
     problem = reduced(n=14, p=p, seed=3)
@@ -76,7 +76,9 @@ def test_posterior_is_that_of_quadrature(p, step):
     assert max(info.figures()["rhat_tau"], info.figures()["rhat_sigma"]) < 1.01
 
 
-@pytest.mark.parametrize("seed", [3, 6], ids=["large changes", "small changes"])
+@pytest.mark.parametrize(
+    "seed", [3, pytest.param(6, marks=pytest.mark.slow)], ids=["large changes", "small changes"]
+)
 def test_posterior_with_a_truncated_scale_is_that_of_quadrature(seed):
     """tau is from 1/2 to 1; the moments are not those of the half-Cauchy prior."""
     problem = reduced(n=14, p=2, seed=seed)

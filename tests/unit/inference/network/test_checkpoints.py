@@ -83,9 +83,17 @@ def ended_after(iterations, error):
 @pytest.mark.parametrize(
     ("kind", "every"),
     [
-        *(("point estimate", every) for every in (1, 13, 29, 40, 43)),
-        *(("variational", every) for every in (21, 64)),
-        *(("inverse gamma", every) for every in (7, 25, 41)),
+        *(("point estimate", every) for every in (13, 29)),
+        ("variational", 64),
+        ("inverse gamma", 41),
+        *(
+            pytest.param(kind, every, marks=pytest.mark.slow)
+            for kind, every in (
+                *(("point estimate", every) for every in (1, 40, 43)),
+                ("variational", 21),
+                *(("inverse gamma", every) for every in (7, 25)),
+            )
+        ),
     ],
     ids=lambda value: f"file at {value}" if isinstance(value, int) else value,
 )
@@ -104,7 +112,9 @@ def test_killed_run_resumes_from_its_last_file_bit_for_bit(
     assert updates[0].done > every
 
 
-@pytest.mark.parametrize("every", [7, 21, 44])
+@pytest.mark.parametrize(
+    "every", [21, *(pytest.param(every, marks=pytest.mark.slow) for every in (7, 44))]
+)
 def test_killed_run_in_partially_centred_coordinates_resumes_bit_for_bit(tmp_path, problems, every):
     """Frames are found after 12, 20 and 30 iterations."""
     config = dataclasses.replace(CONFIG, coordinates="partially centred")
@@ -137,7 +147,12 @@ def test_automatic_coordinates_are_stored_and_suit_the_problem(
 
 @pytest.mark.parametrize(
     ("kind", "iteration"),
-    [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)],
+    [
+        ("point estimate", 115),
+        ("variational", 45),
+        pytest.param("point estimate", 25, marks=pytest.mark.slow),
+        pytest.param("inverse gamma", 80, marks=pytest.mark.slow),
+    ],
 )
 def test_cancelled_run_resumes_where_it_was(tmp_path, problems, without_break, kind, iteration):
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)

@@ -48,7 +48,7 @@ def run(problem, state, directions, *, n, seed=0, together=False):
 
 
 @both_ways
-@pytest.mark.parametrize("width", [0.5, 4.0, 40.0])
+@pytest.mark.parametrize("width", [0.5, 4.0, pytest.param(40.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "direction",
     [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, -0.6, 0.8)],

@@ -88,6 +88,7 @@ def test_msgld_as_published_is_too_narrow_and_corrected_is_not():
     assert MsgldConfig(0.01).warnings() == ()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("a, variance", [(1.0, 0.46), (10.0, 0.12)])
 def test_asgld_has_the_bias_that_its_help_states(a, variance):
     config = AsgldConfig(0.01, weight=a, square_memory=0.99)
@@ -96,6 +97,7 @@ def test_asgld_has_the_bias_that_its_help_states(a, variance):
     assert config.warnings()[0].kind == "biased" and "0.46" in config.warnings()[0].text
 
 
+@pytest.mark.statistical
 def test_psgld_that_never_freezes_samples_another_density():
     """The limit in one dimension is p(x) |x|, of variance 2."""
     config = PsgldConfig(0.002, alpha=0.9, freeze_after_warmup=False)

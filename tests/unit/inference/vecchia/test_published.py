@@ -66,8 +66,15 @@ def test_drift_equals_differences_of_the_inverse_metric(nu, places, index):
     )
 
 
-@pytest.mark.parametrize("nu", [0.5, None], ids=["fixed nu", "free nu"])
-@pytest.mark.parametrize("index", [None, np.arange(1, 24, 3)], ids=["all sites", "a batch"])
+@pytest.mark.parametrize(
+    ("nu", "index"),
+    [
+        pytest.param(None, None, id="free nu, all sites"),
+        pytest.param(0.5, np.arange(1, 24, 3), id="fixed nu, a batch"),
+        pytest.param(0.5, None, id="fixed nu, all sites", marks=pytest.mark.slow),
+        pytest.param(None, np.arange(1, 24, 3), id="free nu, a batch", marks=pytest.mark.slow),
+    ],
+)
 def test_step_is_the_formula_with_dense_matrices(nu, index):
     """Steps from one state by other random numbers: where they end less h [F^-1 g + Gamma], g at
     the new beta.

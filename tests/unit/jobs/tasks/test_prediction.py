@@ -273,7 +273,7 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_prediction_of_a_killed_worker_resumes_in_the_next(home):
-    n = 2_000
+    n = 4 * prediction.CHUNK
     jobs = JobStore(home)
     job = submitted(home, n)
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
