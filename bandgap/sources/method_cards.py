@@ -33,6 +33,7 @@ GAUSSIAN_PROCESS: Final = "gaussian_process"
 KERNEL_RIDGE: Final = "kernel_ridge"
 
 N_MEASURED: Final = 100  # labelled crystals of the measurements
+WITHOUT_LEVELS: Final = "without levels of the molecules"
 
 ROLE_TEXTS: Final[Mapping[Role, str]] = {
     "Recommended": "Proposed for your crystals.",
@@ -94,19 +95,23 @@ class MethodCard:
         Measured root mean square error in eV on crystals of `kind`, None where it was not measured.
     kind
         The measured kind of crystals that is most like the target.
+    condition
+        What was different in the measurement, "" where nothing was.
     """
 
     role: Role
     method: str
     error_eV: float | None
     kind: CrystalKind
+    condition: str = ""
 
     @property
     def sentence(self) -> str:
         """The measured error in words, "" where it was not measured."""
         if self.error_eV is None:
             return ""
-        return f"RMSE {self.error_eV:.2f} eV on {self.kind} ({N_MEASURED} labelled)."
+        details = ", ".join(filter(None, [f"{N_MEASURED} labelled", self.condition]))
+        return f"RMSE {self.error_eV:.2f} eV on {self.kind} ({details})."
 
 
 def kind_of(target: Target) -> CrystalKind:
@@ -129,7 +134,8 @@ def kind_of(target: Target) -> CrystalKind:
 def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
     """Return the cards of the proposed, the fast and the baseline method.
 
-    A method has one card: if it is proposed, the next one is the fast one.
+    A method has one card: if it is proposed, the next one is the fast one. A method that was not
+    measured with levels of the molecules has its error without them.
     """
     fast = [RIDGE] if proposal.transfers else [GAUSSIAN_PROCESS]
     if proposal.method == LAYERS and not target.has_many_rows:
@@ -140,12 +146,19 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
         "Baseline": KERNEL_RIDGE,
     }
     kind = kind_of(target)
-    errors: Mapping[str, float] = {}
+    plain = MEASURED_EV.get((kind, proposal.transfers), {})
+    with_levels: Mapping[str, float] = {}
     if proposal.levels == MOLECULES:
-        errors = MEASURED_WITH_MOLECULES_EV.get(kind, {})
-    elif proposal.levels == "none":  # other measurements are without electron levels
-        errors = MEASURED_EV.get((kind, proposal.transfers), {})
-    return [MethodCard(role, name, errors.get(name), kind) for role, name in methods.items()]
+        with_levels = MEASURED_WITH_MOLECULES_EV.get(kind, {})
+    elif proposal.levels != "none":  # not measured, with or without such levels
+        plain = {}
+    cards = []
+    for role, name in methods.items():
+        is_plain = name in plain and name not in with_levels
+        condition = WITHOUT_LEVELS if is_plain and proposal.levels == MOLECULES else ""
+        error_eV = with_levels.get(name, plain.get(name))
+        cards.append(MethodCard(role, name, error_eV, kind, condition))
+    return cards
 
 
 def _share_with(target: Target, symbols: set[str]) -> float:
