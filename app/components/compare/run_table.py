@@ -64,6 +64,11 @@ def run_table(
         return ticked
     tag_options = sorted({tag for note in notes.values() for tag in note.tags})
     key = f"{_FORM}-{session.form_key(_FORM)}"
+    st.caption(
+        f"Tick 2 to {MOST_RUNS} runs to compare them. Click a header to sort; double-click a "
+        "cell of note or tags to write in it.",
+        width=720,
+    )
     st.data_editor(
         table,
         key=key,
@@ -73,11 +78,6 @@ def run_table(
         disabled=[name for name in table.columns if name not in (TICK, "note", "tags")],
         placeholder="",
         alt="Finished runs of this workspace with their errors, notes and tags",
-    )
-    st.caption(
-        f"Tick 2 to {MOST_RUNS} runs to compare them below. Click a header to sort; double-click a "
-        "cell of note or tags to write in it.",
-        width=720,
     )
     edits: Cells = (st.session_state.get(key) or {}).get("edited_rows", {})
     ids = table.index.tolist()
