@@ -58,6 +58,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
     """Return the server of the pages."""
     # `app` can be imported only after `import_app_package` where the package is installed
     from app.components.structures.picture_route import ROUTE
+    from app.document import ROUTES
     from app.download_time import keep_downloads
     from app.late_fragments import correct_late_fragments
 
@@ -66,7 +67,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
     app = st.App(
         MAIN,
         lifespan=cleaning,
-        routes=[ROUTE],
+        routes=[ROUTE, *ROUTES],
         middleware=[Middleware(AccessMiddleware, rules=rules)],
     )
     bootstrap.load_config_options({**OPTIONS, "server.port": rules.port})

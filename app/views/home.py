@@ -132,7 +132,7 @@ def figures(contents: Contents) -> None:
         ),
     )
     for column, (label, value, detail) in zip(st.columns(len(rows)), rows, strict=True):
-        with column.container(border=True):
+        with column.container(border=True, key=f"figure-{label}"):
             st.metric(label, f"{value:,}")
             st.caption(detail)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bandgap.descriptors.electron_levels import MOLECULES
 from bandgap.sources.measured_errors import MeasuredError, error_of
 from bandgap.sources.proposed import FEATURES, LAYERS, Proposal, Target
 
@@ -15,6 +16,8 @@ Role = Literal["Recommended", "Fast", "Baseline"]
 RIDGE: Final = "last_layer_ridge"
 GAUSSIAN_PROCESS: Final = "gaussian_process"
 KERNEL_RIDGE: Final = "kernel_ridge"
+
+WITHOUT_LEVELS: Final = "without levels of the molecules"
 
 ROLE_TEXTS: Final[Mapping[Role, str]] = {
     "Recommended": "Proposed for your crystals.",
@@ -34,11 +37,14 @@ class MethodCard:
     measured
         Its row in the table of measured errors on the kind of crystals that is most like the
         target, None where it was not measured.
+    condition
+        What was different in the measurement, "" where nothing was.
     """
 
     role: Role
     method: str
     measured: MeasuredError | None
+    condition: str = ""
 
     @property
     def error_eV(self) -> float | None:
@@ -51,13 +57,15 @@ class MethodCard:
         if self.measured is None:
             return ""
         row = self.measured
-        return f"RMSE {row.text} on {row.kind} ({row.n} labelled)."
+        details = ", ".join(filter(None, [f"{row.n} labelled", self.condition]))
+        return f"RMSE {row.text} on {row.kind} ({details})."
 
 
 def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
     """Return the cards of the proposed, the fast and the baseline method.
 
-    A method has one card: if it is proposed, the next one is the fast one.
+    A method has one card: if it is proposed, the next one is the fast one. A method that was not
+    measured with levels of the molecules has its error without them.
     """
     fast = [RIDGE] if proposal.transfers else [GAUSSIAN_PROCESS]
     if proposal.method == LAYERS and not target.has_many_rows:
@@ -67,8 +75,12 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
         "Fast": next(method for method in fast if method != proposal.method),
         "Baseline": KERNEL_RIDGE,
     }
-    measured = {
-        name: error_of(target.kind, name, has_source=proposal.transfers, levels=proposal.levels)
-        for name in methods.values()
-    }
-    return [MethodCard(role, name, measured[name]) for role, name in methods.items()]
+    cards = []
+    for role, name in methods.items():
+        row = error_of(target.kind, name, has_source=proposal.transfers, levels=proposal.levels)
+        condition = ""
+        if row is None and proposal.levels == MOLECULES:
+            row = error_of(target.kind, name, has_source=proposal.transfers)
+            condition = WITHOUT_LEVELS
+        cards.append(MethodCard(role, name, row, condition))
+    return cards

@@ -77,6 +77,21 @@ def test_table_has_the_figures_of_every_finished_run(
     assert len(compared(at)) == 3
 
 
+def test_csv_of_the_runs_has_ids_seeds_and_tags(
+    visit: Visit, workspace: Workspace, runs: list[str]
+) -> None:
+    from app.components.compare.run_table import run_rows
+
+    set_run_note(workspace.library, workspace.id, runs[0], RunNote("a note", ("final", "waters")))
+    table = visit("compare").data_editor[0].value
+    rows = run_rows(table, {run.id: run for run in workspace.library.runs(workspace.id)})
+    assert rows["id"].tolist() == runs
+    assert rows["n_test"].tolist() == [20] * 3 and rows["seed"].tolist() == [0] * 3
+    assert rows["coverage_95"].between(0, 1).all() and rows["rmse_eV"].notna().all()
+    assert rows["tags"].tolist() == ["final; waters", "", ""]
+    assert rows["note"].tolist() == ["a note", "", ""]
+
+
 def test_ticks_choose_what_is_compared_and_stay_in_the_address(
     visit: Visit, workspace: Workspace, runs: list[str]
 ) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.run_files import run_summary
 from bandgap.evaluation.run_tables import MOST_RUNS
 from bandgap.foundation.errors import BandgapError
@@ -64,6 +64,11 @@ def run_table(
         return ticked
     tag_options = sorted({tag for note in notes.values() for tag in note.tags})
     key = f"{_FORM}-{session.form_key(_FORM)}"
+    st.caption(
+        f"Tick 2 to {MOST_RUNS} runs to compare them. Click a header to sort; double-click a "
+        "cell of note or tags to write in it.",
+        width=720,
+    )
     st.data_editor(
         table,
         key=key,
@@ -74,10 +79,11 @@ def run_table(
         placeholder="",
         alt="Finished runs of this workspace with their errors, notes and tags",
     )
-    st.caption(
-        f"Tick 2 to {MOST_RUNS} runs to compare them below. Click a header to sort; double-click a "
-        "cell of note or tags to write in it.",
-        width=720,
+    downloads.csv_button(
+        "Download the runs (CSV)",
+        lambda: run_rows(table, runs),
+        "runs.csv",
+        help="Those that are shown, with notes and tags.",
     )
     edits: Cells = (st.session_state.get(key) or {}).get("edited_rows", {})
     ids = table.index.tolist()
@@ -120,6 +126,28 @@ def run_frame(
             "method": [methods.get(run.method, run.method) for run in runs.values()],
         },
         index=pd.Index(list(runs), name="id", dtype="str"),
+    )
+
+
+def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow]) -> pd.DataFrame:
+    """Return the rows of the table of runs for a CSV: with ids, seeds, and tags as text."""
+    rows = [runs[run_id] for run_id in table.index]
+    return pd.DataFrame(
+        {
+            "id": table.index,
+            "run": table["run"],
+            "method": table["method"],
+            "data": table["data"],
+            "n": table["n"],
+            "n_test": [row.request.n_test for row in rows],
+            "seed": [row.request.seed for row in rows],
+            "rmse_eV": table["rmse_eV"],
+            "coverage_95": table["coverage"] / 100,
+            "width_95_eV": table["width_eV"],
+            "time": table["time"],
+            "note": table["note"],
+            "tags": ["; ".join(tags) for tags in table["tags"]],
+        }
     )
 
 

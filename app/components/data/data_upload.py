@@ -37,9 +37,12 @@ SECOND = (
 
 
 def first_visit() -> None:
-    """Offer the demo and the upload in a workspace without data."""
+    """Offer the upload and the demo in a workspace without data."""
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
+        st.subheader("Upload your own structures", anchor=False)
+        upload_form()
+    with right_column:
         st.subheader("Start with the demo data", anchor=False)
         st.write(
             "Molecular crystals with gaps from tight-binding calculations, and a source model that "
@@ -48,9 +51,6 @@ def first_visit() -> None:
         demo_button(primary=True)
         if second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
-    with right_column:
-        st.subheader("Or upload your own", anchor=False)
-        upload_form()
 
 
 def demo_button(*, primary: bool = False) -> None:

@@ -15,47 +15,6 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.sources.cards import NO_SOURCE
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
-# Contrast of at least 4.5 for captions, and for texts on the colour of buttons in the dark theme; a
-# ring around what has the focus; the toolbar of a table below it, over no field or header.
-ACCESS_CSS = """
-[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
-  color: light-dark(#5F666D, #9AA1A8) !important; opacity: 1 !important;
-}
-[data-testid^="stBaseButton-primary"]:not(:disabled) p, span[data-tag-index] span {
-  color: light-dark(#FFFFFF, #0F1317) !important;
-}
-:is(a, button, summary, [role="tab"], [role="option"], [tabindex="0"]):focus-visible {
-  outline: 2px solid light-dark(#0072B2, #6DB8E8) !important; outline-offset: 1px;
-}
-[data-testid="stDataFrame"] [data-testid="stElementToolbar"] {
-  top: 100% !important; right: 0.15rem !important;
-}
-"""
-# The header of Streamlit is empty but for its menu on the right: the title begins just below it.
-WIDE_CSS = """
-@media (min-width: 641px) {
-  [data-testid="stMainBlockContainer"] { padding-top: 3.75rem !important; }
-}
-"""
-# In a narrow window the columns of a row are below each other, and need no wide gap between them.
-NARROW_CSS = """
-@media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] {
-    padding-top: 4rem !important; padding-bottom: 1.5rem !important;
-  }
-  [data-testid="stHorizontalBlock"] { row-gap: 1rem !important; }
-}
-"""
-# What the browser draws late has its height from the beginning, so that nothing below it moves: the
-# select boxes at the top of pages, and the viewer of structures.
-RESERVED_CSS = """
-[class*="st-key-data-select-"], [class*="st-key-run-select-"],
-[class*="st-key-prediction-select-"] { min-height: 63px; }
-[class*="st-key-viewer-"] { min-height: 486px; }
-@media (max-width: 520px) {
-  [class*="st-key-viewer-"] { min-height: 439px; }
-}
-"""
 _WHY = (
     "It was deleted, or it belongs to another workspace, which opens by the whole address that you "
     "were given, with its ws=... part."
@@ -66,7 +25,7 @@ def sidebar() -> None:
     """Show below the navigation whether a worker runs, and why to keep the address."""
     st.html(
         f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
-        f"}}\n{hiding_css()}\n{ACCESS_CSS}{WIDE_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
+        f"}}\n{hiding_css()}</style>"
     )
     st.logo(WORDMARK, size="large")
     with st.sidebar:

@@ -143,7 +143,7 @@ def run_labels(
 def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
     """Draw the slider of the level."""
     return (
-        place.slider(
+        place.container(key="field-level").slider(
             "Level",
             50,
             99,

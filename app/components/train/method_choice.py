@@ -76,6 +76,7 @@ def choose_methods(
                 error = errors_here.get(name) or card.sentence
                 st.markdown(error or _NOT_MEASURED)
                 places[name] = st.empty()
+                places[name].caption("Time: not estimated yet.")  # keeps the place of the line
     if can_be_proposed:
         st.caption(proposal_sentence(proposal, methods))
     on_cards = {card.method for card in visible_cards}

@@ -59,11 +59,13 @@ def finished(run: RunRow) -> None:
         frame.problem(error)
         return
     frame.warn([files.left_out, files.copies, *files.warnings])
-    left_column, middle_column, _ = st.columns([1, 1, 1])
-    left_column.page_link("views/result.py", label="See the result", icon=":material/task_alt:")
-    middle_column.page_link(
-        "views/predict.py", label="Predict new structures", icon=":material/batch_prediction:"
-    )
+    with st.container(horizontal=True):
+        st.page_link("views/result.py", label="See the result", icon=":material/task_alt:")
+        st.page_link(
+            "views/predict.py",
+            label="Predict new structures",
+            icon=":material/batch_prediction:",
+        )
 
 
 def stopped(run: RunRow, job: Job) -> None:

@@ -55,7 +55,7 @@ def setup_form(
     sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
     methods = stores.library().methods()
     left_column, right_column = st.columns(2, gap="large")
-    with left_column:
+    with left_column.container(key="field-target"):
         names = {
             i: f"{name} ({words.count(usable[i], 'labelled structure')})"
             for i, name in stores.dataset_labels(list(datasets.values())).items()
@@ -69,7 +69,7 @@ def setup_form(
             )
         ]
     sets = stores.elements(dataset)
-    with right_column:
+    with right_column.container(key="field-source"):
         titles = {i: source.title for i, source in sources.items()}
         target = Target(
             sets, dataset.level_of_theory, usual_n(usable[dataset.id], total=usable[dataset.id])
@@ -98,7 +98,7 @@ def setup_form(
     transfers = source.id != NO_SOURCE
     proposal = propose(target, transfers=transfers, levels_installed=installed)
     cards_place = st.container()
-    left_column, right_column = st.columns(2, gap="large")
+    left_column, right_column = st.container(key="train-split").columns(2, gap="large")
     more = st.container()
     with cards_place:
         choice = choose_methods(
@@ -125,6 +125,8 @@ def setup_form(
         request = with_method(base, name, methods[name], sampler_lengths)
         if estimate := _estimates(dataset, source, [request], methods)[methods[name].title]:
             place.caption(f"About {rounded(estimate.seconds)}.")
+        else:
+            place.empty()
     with more:
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):

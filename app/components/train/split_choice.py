@@ -93,7 +93,9 @@ def choose_split(
         Lengths of the chains that were entered, by their names in a sampler.
     """
     left_column, right_column = st.columns(2)
-    seed = right_column.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+    seed = right_column.container(key="field-seed").number_input(
+        "Seed", 0, 2**31 - 1, 0, help=_SEED_HELP
+    )
     with more.expander("More settings"):
         test = st.slider(
             "Held out for the test",

@@ -1,0 +1,103 @@
+"""The HTML document of the pages: that of Streamlit with the styles of the dashboard.
+
+Styles that a page sends by `st.html` arrive after its first elements, which then move.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+VIEWS = Path(__file__).with_name("views")
+# Contrast of at least 4.5 for captions, and for texts on the colour of buttons in the dark theme; a
+# ring around what has the focus; the toolbar of a table below it, over no field or header.
+ACCESS_CSS = """
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
+  color: light-dark(#5F666D, #9AA1A8) !important; opacity: 1 !important;
+}
+[data-testid^="stBaseButton-primary"]:not(:disabled) p, span[data-tag-index] span {
+  color: light-dark(#FFFFFF, #0F1317) !important;
+}
+:is(a, button, summary, [role="tab"], [role="option"], [tabindex="0"]):focus-visible {
+  outline: 2px solid light-dark(#0072B2, #6DB8E8) !important; outline-offset: 1px;
+}
+[data-testid="stDataFrame"] [data-testid="stElementToolbar"] {
+  top: 100% !important; right: 0.15rem !important;
+}
+"""
+# The header of Streamlit is empty but for its menu on the right: the title begins just below it.
+WIDE_CSS = """
+@media (min-width: 641px) {
+  [data-testid="stMainBlockContainer"] { padding-top: 3.75rem !important; }
+}
+"""
+# In a narrow window the columns of a row are below each other, and need no wide gap between them.
+NARROW_CSS = """
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] {
+    padding-top: 4rem !important; padding-bottom: 1.5rem !important;
+  }
+  [data-testid="stHorizontalBlock"] { row-gap: 1rem !important; }
+}
+"""
+# The browser loads the code of each kind of widget when the first one is drawn. Until then a grey
+# box is in its place, which has the height of the widget, so that nothing below it moves. Widgets
+# are recognized by the beginning of their key, or of the key of the container around them.
+_FIELDS = ("data-select", "run-select", "prediction-select", "predict-origin", "verdict-search")
+_FIELDS += (
+    "window-from",
+    "window-to",
+    "find",
+    "contains",
+    "train-n",
+    "field",
+    "runs-find",
+    "baseline",
+)
+_GROUPS = ("verdict-filter", "interval-kind", "groups-by", "compare-figure", "show")
+_CHECKBOXES = ("method", "show-map", "sure")
+
+
+def _skeletons(prefixes: Sequence[str]) -> str:
+    keys = ", ".join(f'[class*="st-key-{prefix}-"]' for prefix in prefixes)
+    exact = ", ".join(f".st-key-{prefix}" for prefix in prefixes)
+    return f':is({keys}, {exact}) [data-testid="stSkeleton"]'
+
+
+RESERVED_CSS = f"""
+[data-testid="stMain"] {_skeletons(_FIELDS)} {{ height: 64px !important; }}
+[data-testid="stMain"] {_skeletons(_GROUPS)} {{ height: 56px !important; }}
+[data-testid="stMain"] {_skeletons(_CHECKBOXES)} {{ height: 23px !important; }}
+[data-testid="stMain"] {_skeletons(("figure",))} {{ height: 71px !important; }}
+[class*="st-key-viewer-"] {{ min-height: 486px; }}
+.st-key-train-split {{ min-height: 140px; }}
+@media (max-width: 520px) {{
+  [class*="st-key-viewer-"] {{ min-height: 440px; }}
+  .st-key-data-view {{ min-height: 64px; }}
+  .st-key-train-split {{ min-height: 340px; }}
+  [class*="st-key-show-"]:not([class*="st-key-show-map-"]) {{ min-width: 250px; }}
+}}
+"""
+
+
+def document(request: Request) -> HTMLResponse:
+    """Answer the request for a page."""
+    return HTMLResponse(html(), headers={"Cache-Control": "no-cache"})
+
+
+@cache
+def html() -> str:
+    """Return the document; its styles apply before the browser draws anything."""
+    index = Path(st.__file__).with_name("static") / "index.html"
+    style = f"<style>{ACCESS_CSS}{WIDE_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
+    head, end, body = index.read_text(encoding="utf-8").partition("</head>")
+    return f"{head}{style}{end}{body}"
+
+
+ROUTES = [Route("/", document)] + [
+    Route(f"/{view.stem}", document) for view in sorted(VIEWS.glob("*.py"))
+]

@@ -1,0 +1,102 @@
+"""Pages as they open: what can be pressed stays in its place, and tables show whole texts.
+
+A table is a drawing: its texts are what is drawn on it, each clipped to its cell.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.e2e.browsing import PAGES, expect_ready, expect_soon
+from tests.e2e.conftest import PATIENCE_MS, Dashboard
+
+pytestmark = pytest.mark.browser
+
+STEADY = [
+    "Data",
+    "Train",
+    "Predict",
+    *(pytest.param(title, marks=pytest.mark.slow) for title in ("Home", "Result", "Compare")),
+]
+WITH_TABLES = ("Home", "Data", "Train", "Predict")  # of the tour
+SETTLED_MS = 2_000  # the last parts of the viewer are drawn after the page is ready
+LARGEST_MOVE = 50  # pixels
+# Records at every frame where the pressable elements of the main part are on the page, and of
+# every text that is drawn on a table whether it is wider than the cell to which it is clipped.
+_RECORD = """(() => {
+    const places = new Map()
+    window.pressable = places
+    const pressed = 'button, a[href], input, summary, [role=slider], [role=tab]'
+    const look = () => {
+        const main = document.querySelector('[data-testid=stMain]')
+        for (const e of main?.querySelectorAll(pressed) ?? []) {
+            const box = e.getBoundingClientRect()
+            const skipped = '[data-stale=true], [data-testid=stElementToolbar]'
+            if (!box.width || e.closest(skipped) || !e.checkVisibility()) continue
+            const y = box.top + main.scrollTop
+            const {low, high} = places.get(e) ?? {low: y, high: y}
+            const name = e.innerText || e.ariaLabel || e.tagName
+            places.set(e, {low: Math.min(low, y), high: Math.max(high, y), name})
+        }
+        requestAnimationFrame(look)
+    }
+    requestAnimationFrame(look)
+
+    const drawing = CanvasRenderingContext2D.prototype
+    const {rect, fillText} = drawing
+    window.tableTexts = new Map()
+    drawing.rect = function (x, y, width, height) {
+        this.cell = {left: x, right: x + width}
+        return rect.call(this, x, y, width, height)
+    }
+    drawing.fillText = function (text, x, y) {
+        const width = this.measureText(text).width
+        const left = x - width * ({right: 1, end: 1, center: 0.5}[this.textAlign] ?? 0)
+        const isCut = this.cell && (left < this.cell.left - 1 || left + width > this.cell.right + 1)
+        if (text.trim()) window.tableTexts.set(text, Boolean(isCut))
+        return fillText.call(this, text, x, y)
+    }
+})()"""
+_MOVES = """() => [...window.pressable]
+    .filter(([e]) => e.isConnected && e.checkVisibility())
+    .map(([, {name, low, high}]) => ({name: name.trim(), low, high}))"""
+_TEXTS = "() => [...window.tableTexts].map(([text, isCut]) => ({text, isCut}))"
+
+
+@pytest.fixture(params=[1280, 400])
+def fresh_page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    """Return a page of a browser that has loaded nothing of Streamlit yet."""
+    with browser.new_context(viewport={"width": request.param, "height": 900}) as context:
+        context.set_default_timeout(PATIENCE_MS)
+        context.add_init_script(_RECORD)
+        yield context.new_page()
+
+
+@pytest.mark.parametrize("title", STEADY)
+def test_buttons_stay_in_place_and_tables_show_whole_texts(
+    fresh_page: Page, dashboard: Dashboard, title: str
+) -> None:
+    fresh_page.goto(dashboard.at(PAGES[title], **dashboard.choices))
+    expect_ready(fresh_page, title)
+    fresh_page.wait_for_timeout(SETTLED_MS)
+    elements: list[dict[str, Any]] = fresh_page.evaluate(_MOVES)
+    assert len(elements) > 3
+    moved = [e for e in elements if e["high"] - e["low"] > LARGEST_MOVE]
+    assert moved == []
+    size = fresh_page.viewport_size
+    assert size is not None
+    if size["width"] == 1280 and title in WITH_TABLES:
+        expect_whole_texts(fresh_page)
+
+
+def expect_whole_texts(page: Page) -> None:
+    """Wait until no text of a table is cut: a table draws itself again with its final widths."""
+    texts: list[dict[str, Any]] = page.evaluate(_TEXTS)
+    assert len(texts) > 10
+    expect_soon(
+        page,
+        lambda: [entry["text"] for entry in page.evaluate(_TEXTS) if entry["isCut"]],
+        lambda cut_texts: cut_texts == [],
+    )
