@@ -37,18 +37,24 @@ page = st.navigation(
         "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],
     }
 )
-try:
+
+
+def draw() -> None:
+    """Draw the sidebar, the messages and the page of the address."""
     session.start(exists=stores.has_workspace, on_new=stores.open_workspace)
     frame.sidebar()
     with st.sidebar:
         browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))
-    if not session.unknown_workspace():
-        frame.check_address()
-        frame.messages()
-except BandgapError as error:
-    frame.problem(error)
-else:
     if session.unknown_workspace():
         unknown_workspace()
-    else:
-        page.run()
+        return
+    frame.check_address()
+    frame.messages()
+    page.run()
+
+
+try:
+    with stores.kept_open():
+        draw()
+except BandgapError as error:
+    frame.problem(error)

@@ -8,6 +8,7 @@ from benchmarks.commands import (
     crystals,
     day,
     domain,
+    drawing,
     early_stopping,
     graphs,
     last_layer,
@@ -68,6 +69,7 @@ for _command, _options in (
     (scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
     (pages.pages, "--visits 20 --json pages.json"),
     (day.day, "--width 1280 --json day.json"),
+    (drawing.drawing, "--repeats 10 --json drawing.json"),
     (serve.serve, "--model run --json serve.json"),
     (study.study, "table-3.1 --scale smoke"),
     (

@@ -231,10 +231,13 @@ def dashboard(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def browser_page(width: int, *, dark: bool = False) -> Iterator["Page"]:
-    """Open a page of a new visitor in Chromium, in a window of this width.
+def browser_page(
+    width: int, *, height: int = HEIGHT, dark: bool = False, flags: Sequence[str] = FLAGS
+) -> Iterator["Page"]:
+    """Open a page of a new visitor in Chromium, in a window of this size (pixels).
 
-    Raises BandgapError where playwright or Chromium is not installed.
+    `flags` are those of Chromium. Raises BandgapError where playwright or Chromium is not
+    installed.
     """
     try:
         from playwright.sync_api import sync_playwright
@@ -244,11 +247,11 @@ def browser_page(width: int, *, dark: bool = False) -> Iterator["Page"]:
         ) from None
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(FLAGS)
+            executable_path=shutil.which("chromium"), args=list(flags)
         )
         try:
             yield browser.new_page(
-                viewport={"width": width, "height": HEIGHT},
+                viewport={"width": width, "height": height},
                 color_scheme="dark" if dark else "light",
             )
         finally:

@@ -94,13 +94,18 @@ def build_workspace(
     return SampleWorkspace(workspace, large, (*trained, *copies), prediction)
 
 
+def checked_crystals(home: Home) -> tuple[str, str]:
+    """Create a workspace with crystals of the demo, and return the ids of both."""
+    workspace = str(uuid.uuid4())
+    register_all(str(home.folder))
+    return workspace, add_crystals(home, workspace)
+
+
 def add_trained(home: Home) -> tuple[str, str]:
     """Create a workspace, train a run on crystals of the demo, and return the ids of both."""
     library = Library(home)
     store = JobStore(home)
-    workspace = str(uuid.uuid4())
-    register_all(str(home.folder))
-    dataset = add_crystals(home, workspace)
+    workspace, dataset = checked_crystals(home)
     return workspace, _train(library, store, workspace, dataset, METHODS[1], {})
 
 

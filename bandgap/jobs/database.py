@@ -1,6 +1,6 @@
 """The SQLite file of the data directory: schema, connections and transactions.
 
-It is in WAL mode. Every call opens a connection.
+It is in WAL mode. Every call opens a connection, unless `Database.kept_open` keeps one.
 """
 
 import sqlite3
@@ -86,6 +86,10 @@ CREATE TABLE IF NOT EXISTS deletion (
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
+# Connections that are kept open for SELECT statements.
+_kept_connections: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
+    "_kept_connections", default=MappingProxyType({})
+)
 
 
 class StoreError(BandgapError):
@@ -108,7 +112,8 @@ def row_damage_reported(table: str) -> Iterator[None]:
 class Database:
     """The SQLite file at `path`.
 
-    Every call opens a new connection, as SQLite's connections must not pass between threads.
+    Every call opens a new connection, as SQLite's connections must not pass between threads. What
+    makes many calls in one thread keeps one connection by `kept_open`.
     Raises StoreError where the file cannot be used, is damaged or has another schema.
     """
 
@@ -151,8 +156,26 @@ class Database:
         if (outer := _transactions.get().get(self.path)) is not None:
             yield outer
             return
+        if (kept := _kept_connections.get().get(self.path)) is not None:
+            with self._errors_translated():
+                yield kept
+            return
         with self._errors_translated(), self._connection() as connection:
             yield connection
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Keep one connection for all SELECT statements in this context (`contextvars`).
+
+        Opening a connection takes longer than most statements. Every statement still sees what
+        other connections have committed before it.
+        """
+        with self._errors_translated(), self._connection() as connection:
+            token = _kept_connections.set({**_kept_connections.get(), self.path: connection})
+            try:
+                yield
+            finally:
+                _kept_connections.reset(token)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

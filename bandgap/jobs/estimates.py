@@ -186,7 +186,7 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
 
     It is 0 where a run from the same source has finished.
     """
-    if any(past_source == source for past_source, _ in _finished_transfers(jobs, dataset)):
+    if _finished_transfers(jobs, dataset, source, limit=1):
         return 0
     return _labelled_atoms(jobs, dataset)
 
@@ -204,26 +204,34 @@ def atoms_with_levels(
         return 0
     n = request.n or 0
     split_fields = ("levels", "seed", "n_test", "by_formula")
-    for past_source, past in _finished_transfers(jobs, dataset):
+    for past in _finished_transfers(jobs, dataset, source):
         same_split = all(getattr(past, name) == getattr(request, name) for name in split_fields)
-        if past_source == source and same_split and (past.n or 0) >= n:
+        if same_split and (past.n or 0) >= n:
             return 0
     share = min(1.0, (n + (request.n_test or 0)) / max(total, 1))
     return round(share * _labelled_atoms(jobs, dataset))
 
 
-def _finished_transfers(jobs: JobStore, dataset: Dataset) -> list[tuple[str, TransferRequest]]:
-    """Return source and request of the finished transfers to a data set."""
+def _finished_transfers(
+    jobs: JobStore, dataset: Dataset, source: str, *, limit: int = -1
+) -> list[TransferRequest]:
+    """Return the requests of the finished transfers from a source to a data set.
+
+    At most `limit` of them are read; -1 is no limit.
+    """
     rows = jobs.database.rows(
-        "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'",
+        "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'"
+        " AND json_extract(payload, '$.dataset') = ? AND json_extract(payload, '$.source') = ?"
+        " LIMIT ?",
         dataset.workspace,
+        dataset.id,
+        source,
+        limit,
     )
     with row_damage_reported("job"):
-        payloads = [parse_json(row["payload"], what="payload") for row in rows]
         return [
-            (p["source"], TransferRequest.of(p["request"]))
-            for p in payloads
-            if p["dataset"] == dataset.id
+            TransferRequest.of(parse_json(row["payload"], what="payload")["request"])
+            for row in rows
         ]
 
 

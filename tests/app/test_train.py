@@ -1,10 +1,12 @@
 """Train: several methods, double presses, what follows each end of a run, renaming, deletion."""
 
 import json
+import sqlite3
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +113,23 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(
     tick(at, "Fine-tuning", on=False)
     tick(at, "BTL-PCP", on=False)
     assert at.error[0].value == "No method is chosen. Tick at least one."
+
+
+def test_page_opens_few_connections_to_the_store(
+    visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.add_labelled()
+    connect = sqlite3.connect
+    opened: list[object] = []
+
+    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(arguments)
+        return connect(*arguments, **options)
+
+    at = visit("train")
+    monkeypatch.setattr(sqlite3, "connect", counted)
+    at.run()
+    assert 0 < len(opened) < 10
 
 
 def test_method_without_a_needed_part_is_disabled_with_a_reason(

@@ -1,5 +1,7 @@
 """Fixtures of the browser tests: a running `bandgap app`, a browser, and filled workspaces."""
 
+import fcntl
+import json
 import os
 import re
 import shutil
@@ -9,7 +11,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ from benchmarks.sample_workspace import (
     CHECKED,
     SHORT_CHAINS,
     SampleWorkspace,
-    add_crystals,
     build_workspace,
 )
 from tests.e2e.browsing import address_of
@@ -119,51 +120,70 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def crystals_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """Return a data directory that is only copied, its workspace and its data set of crystals."""
-    folder = tmp_path_factory.mktemp("crystals")
-    workspace = str(uuid.uuid4())
-    return folder, workspace, add_crystals(Home(folder), workspace)
-
-
-@pytest.fixture(scope="module")
-def server(
-    crystals_home: tuple[Path, str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """Start the page and the worker as `bandgap app` does, stop them as Ctrl-C does."""
-    original, workspace, dataset = crystals_home
-    folder = tmp_path_factory.mktemp("home")
-    shutil.copytree(original, folder, dirs_exist_ok=True)
-    with serving(folder) as address:
-        yield Server(address, folder, (workspace, dataset))
-
-
-@pytest.fixture(scope="session")
 def sample_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SampleWorkspace, str]:
-    """Fill a workspace with the code of the worker.
+    """Fill a workspace with the code of the worker, once for all processes of the tests.
 
     Returns its data directory, which is only copied, the workspace and a prediction of new
     crystals.
     """
-    folder = tmp_path_factory.mktemp("sample")
-    sampler = AGREED if os.environ.get("BANDGAP_TOUR") else SHORT_CHAINS
-    sample = build_workspace(
-        Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
-    )
-    return folder, sample, predict_new_crystals(Home(folder), sample)
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "sample"
+    ids = shared / "sample.json"
+    with (shared / "sample.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ids.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
+            folder.mkdir()
+            sampler = AGREED if os.environ.get("BANDGAP_TOUR") else SHORT_CHAINS
+            sample = build_workspace(
+                Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress
+            )
+            prediction = predict_new_crystals(Home(folder), sample)
+            ids.write_text(json.dumps([asdict(sample), prediction]), encoding="utf-8")
+    stored, prediction = json.loads(ids.read_text(encoding="utf-8"))
+    return folder, SampleWorkspace(**{**stored, "runs": tuple(stored["runs"])}), prediction
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dashboard(
     sample_home: tuple[Path, SampleWorkspace, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Dashboard]:
-    """Serve a copy of the filled workspace."""
+    """Serve a copy of the filled workspace as `bandgap app` does, to all tests of this process.
+
+    A test adds its own workspaces and changes nothing of the filled one that others read.
+    """
     original, sample, prediction = sample_home
     folder = tmp_path_factory.mktemp("home")
     shutil.copytree(original, folder, dirs_exist_ok=True)
     crystals = Library(Home(folder)).datasets(sample.id)[-1].id
     with serving(folder) as address:
         yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
+
+
+@pytest.fixture(scope="session")
+def server(dashboard: Dashboard) -> Server:
+    """Return the same server, for tests that use no finished run."""
+    return dashboard
+
+
+@pytest.fixture(autouse=True)
+def _no_jobs_remain(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Cancel the jobs that a test has left, for which the next one would wait."""
+    yield
+    if {"server", "dashboard"} & set(request.fixturenames):
+        cancel_jobs(request.getfixturevalue("dashboard"))
+
+
+def cancel_jobs(server: Server) -> None:
+    """Ask all jobs of a server to end."""
+    jobs = JobStore(Home(server.folder))
+    active = jobs.database.rows(
+        "SELECT workspace, id FROM job WHERE state IN ('queued', 'running')"
+    )
+    for row in active:
+        jobs.request_cancel(row["workspace"], row["id"])
 
 
 def predict_new_crystals(home: Home, sample: SampleWorkspace) -> str:

@@ -1,6 +1,7 @@
 """The dashboard with finished runs in a browser.
 
-Every page at two widths and in two themes, use by keyboard, two visitors, address, and deletions.
+Every page at two widths and in two themes with its findings by axe-core, use by keyboard, two
+visitors, address, and deletions.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.deletions import deletions
+from tests.e2e.accessibility import expect_no_serious_findings, serious_findings
 from tests.e2e.browsing import (
     PAGES,
+    PROXY,
     TOUR_KB,
     Stop,
     expect_no_faint_texts,
@@ -24,7 +27,7 @@ from tests.e2e.browsing import (
     tab_to,
     tour_picture,
 )
-from tests.e2e.conftest import Dashboard
+from tests.e2e.conftest import Dashboard, cancel_jobs
 
 pytestmark = pytest.mark.browser
 
@@ -38,6 +41,7 @@ TOUR = {  # name of the picture in the README, and its first text
     "Posterior": ("tour-3-posterior", "held-out structures the error is"),
     "Predict": ("tour-4-predict", "Predicted structures"),
 }
+DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme are slow tests
 FOREIGN = "This workspace does not contain the run that the address names."
 RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
@@ -61,7 +65,9 @@ def visited(visitor: BrowserContext, dashboard: Dashboard) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("title", list(PAGES))
-def test_page_of_a_full_workspace_fits_both_widths_and_themes(visited: Page, title: str) -> None:
+def test_page_of_a_full_workspace_fits_both_widths_and_is_accessible(
+    visited: Page, title: str
+) -> None:
     name = PAGES[title] or "home"
     follow_link(visited, title)
     if title in TOUR:
@@ -69,9 +75,27 @@ def test_page_of_a_full_workspace_fits_both_widths_and_themes(visited: Page, tit
     expect_to_fit(visited, name)
 
 
+@pytest.mark.parametrize(
+    "title",
+    [
+        title if title in DARK_ALWAYS else pytest.param(title, marks=pytest.mark.slow)
+        for title in PAGES
+    ],
+)
+def test_page_of_a_full_workspace_is_legible_in_the_dark_theme(visited: Page, title: str) -> None:
+    follow_link(visited, title)
+    expect_legible_in_the_dark(visited, PAGES[title] or "home")
+
+
 def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_themes(
-    page: Page, dashboard: Dashboard
+    browser: Browser, dashboard: Dashboard
 ) -> None:
+    # A visitor of another machine, to whom the server lists no workspaces.
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        expect_empty_home(context.new_page(), dashboard)
+
+
+def expect_empty_home(page: Page, dashboard: Dashboard) -> None:
     page.goto(dashboard.at())
     expect_ready(page, "Home")
     for text in (
@@ -82,20 +106,29 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_them
         expect(page.get_by_text(text)).to_be_visible()
     expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
     expect_to_fit(page, "home-empty")
+    expect_legible_in_the_dark(page, "home-empty")
 
 
 def expect_to_fit(page: Page, name: str) -> None:
-    """Take pictures of the page; it fits the window, and its texts are legible in both themes."""
+    """Take pictures of the page at both widths.
+
+    It fits the window, its texts are legible, and axe-core has no serious finding.
+    """
     picture(page, f"{name}-{WIDE}", width=WIDE)
     expect_no_faint_texts(page)
-    page.emulate_media(color_scheme="dark")
-    picture(page, f"{name}-{WIDE}-dark", width=WIDE)
-    expect_no_faint_texts(page)
-    page.emulate_media(color_scheme="light")
+    expect_no_serious_findings(page)
     picture(page, f"{name}-{PHONE}", width=PHONE)
     # Pixels that the page is wider than the window, and its height.
     expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
     expect_soon(page, lambda: page_height(page), lambda height: height <= TALLEST_ON_PHONE)
+
+
+def expect_legible_in_the_dark(page: Page, name: str) -> None:
+    """Take a picture in the dark theme, with legible texts and without a serious finding."""
+    page.emulate_media(color_scheme="dark")
+    picture(page, f"{name}-{WIDE}-dark", width=WIDE)
+    expect_no_faint_texts(page)
+    expect_no_serious_findings(page)
 
 
 def follow_link(page: Page, title: str) -> None:
@@ -107,6 +140,17 @@ def follow_link(page: Page, title: str) -> None:
         page.get_by_test_id("stExpandSidebarButton").click()
     link.click()
     expect_ready(page, title)
+
+
+def test_finding_is_reported(visited: Page) -> None:
+    # On the body, where a page that is drawn again does not remove it.
+    visited.evaluate("() => document.body.append(new Image())")
+    expect_soon(
+        visited,
+        lambda: serious_findings(visited),
+        lambda findings: any("image-alt" in finding for finding in findings),
+    )
+    visited.evaluate("() => document.body.lastElementChild.remove()")
 
 
 def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard) -> None:
@@ -128,6 +172,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     page.keyboard.press("Enter")
     reading = page.get_by_text("Reading the demo crystals")
     expect(reading.or_(page.get_by_text("can be learned from")).first).to_be_visible()
+    cancel_jobs(dashboard)  # the next part does not wait for it
 
     workspace, _ = dashboard.new_workspace(name="crystals")
     page.goto(dashboard.at(ws=workspace))

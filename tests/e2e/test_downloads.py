@@ -1,5 +1,6 @@
 """Downloads in a browser: a table with refused rows, and the message for a failed file."""
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,13 @@ def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(
 ) -> None:
     library = dashboard.library
     files = [(path.name, path.read_bytes()) for path in sorted(NEW_CRYSTALS.glob("*.cif"))]
-    dataset = library.add_dataset(dashboard.sample.id, "new crystals", files=files)
+    workspace = str(uuid.uuid4())
+    dataset = library.add_dataset(workspace, "new crystals", files=files)
     payload = {"dataset": dataset.id}
     JobStore(library.home).submit(
-        dashboard.sample.id, "check", title="Checking", payload=payload, subject=dataset.id
+        workspace, "check", title="Checking", payload=payload, subject=dataset.id
     )
-    page.goto(dashboard.at("data", ws=dashboard.sample.id, data=dataset.id))
+    page.goto(dashboard.at("data", ws=workspace, data=dataset.id))
     expect(page.get_by_text("12 structures")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the verdicts (CSV)").click()
@@ -48,13 +50,15 @@ def test_download_that_fails_shows_the_reason_until_it_works(
     expect_ready(page, "Predict")
     button = page.get_by_role("button", name="Structures (extXYZ)")
     expect(button).to_be_visible()
-    file.write_bytes(b"no structures")
-    button.click()
     problem = page.get_by_text(".extxyz was not made")
-    expect(problem).to_be_visible()
-    page.wait_for_timeout(6000)  # longer than Streamlit shows that something failed
-    expect(problem).to_be_visible()
-    file.write_bytes(content)
+    file.write_bytes(b"no structures")
+    try:
+        button.click()
+        expect(problem).to_be_visible()
+        page.wait_for_timeout(6000)  # longer than Streamlit shows that something failed
+        expect(problem).to_be_visible()
+    finally:
+        file.write_bytes(content)
     with page.expect_download() as download:
         button.click()
     assert "Lattice" in download.value.path().read_text(encoding="utf-8")

@@ -159,11 +159,15 @@ def test_page_opened_before_the_worker_has_registered_continues_by_itself(
     sources = library.shipped_sources()
     library.register_methods({})
     library.register_sources({})
-    page.goto(server.at("train", ws=workspace))
-    expect(page.get_by_text("this page then continues by itself")).to_be_visible(timeout=SOON_MS)
-    expect(page.get_by_role("button", name="Start the transfer")).to_have_count(0)
-    library.register_methods(methods)
-    library.register_sources(sources)
+    try:
+        page.goto(server.at("train", ws=workspace))
+        expect(page.get_by_text("this page then continues by itself")).to_be_visible(
+            timeout=SOON_MS
+        )
+        expect(page.get_by_role("button", name="Start the transfer")).to_have_count(0)
+    finally:
+        library.register_methods(methods)
+        library.register_sources(sources)
     expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
     expect(page.get_by_text("this page then continues by itself")).to_have_count(0)
 

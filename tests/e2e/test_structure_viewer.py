@@ -95,6 +95,9 @@ def test_viewer_fits_a_narrow_window(with_webgl: Browser, server: Server) -> Non
         lambda sides: 0 <= sides[0] < sides[1] <= 400,
     )
     expect(page.get_by_role("button", name="View along a")).to_be_visible()
+    # Without a GPU the canvas has no more pixels than the window shows.
+    canvas = viewer.locator("canvas")
+    assert canvas.evaluate("e => e.width / e.clientWidth / devicePixelRatio") < 1.1
 
 
 def test_browser_without_webgl_shows_a_picture_and_says_why(

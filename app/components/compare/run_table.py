@@ -13,7 +13,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import downloads, frame, stores, tables, words
-from app.components.shared.run_files import run_summary
+from app.components.shared.run_files import run_summaries
 from bandgap.evaluation.run_tables import MOST_RUNS
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
@@ -108,7 +108,7 @@ def run_frame(
 
     Coverage is in percent. A refit has no figures, as its error is that of its parent.
     """
-    summaries = [run_summary(run_id) for run_id in runs]
+    summaries = run_summaries(runs)
     methods = {name: entry.title for name, entry in stores.library().methods().items()}
     ticks = set(ticked)
     return pd.DataFrame(

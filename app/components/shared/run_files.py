@@ -1,8 +1,9 @@
 """Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -269,12 +270,13 @@ class RunSummary:
     time_s: float = math.nan
 
 
-def run_summary(run_id: str) -> RunSummary:
-    """Return the figures of a finished run for the list of runs, empty ones where it is damaged."""
-    return _summary(str(stores.home().run_folder(run_id)))
+def run_summaries(run_ids: Iterable[str]) -> list[RunSummary]:
+    """Return the figures of finished runs for the list of runs, empty ones for a damaged run."""
+    home = stores.home()
+    return [_summary(str(home.run_folder(run_id))) for run_id in run_ids]
 
 
-@st.cache_resource(max_entries=2000, show_spinner=False)
+@lru_cache(maxsize=2000)  # much quicker than Streamlit's caches, which count for a long list
 def _summary(folder: str) -> RunSummary:
     try:
         manifest = read_json(Path(folder) / "manifest.json")

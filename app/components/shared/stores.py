@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import streamlit as st
@@ -55,6 +56,11 @@ def open_workspace(workspace: str) -> None:
         workspaces.open_workspace(library(), workspace)
     except StoreError:
         log.warning("the new workspace could not be stored", exc_info=True)
+
+
+def kept_open() -> AbstractContextManager[None]:
+    """Keep one connection to the store for what is read in this context."""
+    return library().database.kept_open()
 
 
 def submit(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:

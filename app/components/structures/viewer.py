@@ -22,7 +22,7 @@ from bandgap.structures.shapes import Shape
 ASSETS = Path(__file__).with_name("assets")
 NAME = "bandgap.structure"
 # A changed file gets a new name, because browsers keep files of the same address.
-SCRIPT = "structure-1.js"
+SCRIPT = "structure-2.js"
 STYLE = "structure-1.css"
 PICTURE = (640, 480)  # pixels of the picture where the browser has no WebGL
 HTML = """

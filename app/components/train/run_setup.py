@@ -16,6 +16,7 @@ from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
+from app.components.train.transfer_times import TransferTimes
 from app.components.train.unseen_elements import (
     n_taken,
     tested_alike,
@@ -27,15 +28,7 @@ from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import MOLECULES, SUPERCELL, tight_binding_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
-from bandgap.jobs.estimates import (
-    Estimate,
-    Work,
-    atoms_to_describe,
-    atoms_with_levels,
-    describe_seconds,
-    estimate_transfer,
-    past_transfers,
-)
+from bandgap.jobs.estimates import Work
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
@@ -44,7 +37,6 @@ from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.measured_errors import CrystalKind, levels_help
 from bandgap.sources.method_cards import method_cards
 from bandgap.sources.proposed import Proposal, Target, propose
-from bandgap.transfer.shared.cost import Cost
 
 
 @st.fragment
@@ -121,9 +113,9 @@ def setup_form(
             levels=preset_levels(proposal, picked, kind=target.kind),
             more=more,
         )
+    times = TransferTimes(dataset, source, methods, usable=total)
     for name, place in choice.time_places.items():
-        request = with_method(base, name, methods[name], sampler_lengths)
-        if estimate := _estimates(dataset, source, [request], methods)[methods[name].title]:
+        if estimate := times.estimate(with_method(base, name, methods[name], sampler_lengths)):
             place.caption(f"About {rounded(estimate.seconds)}.")
         else:
             place.empty()
@@ -134,7 +126,7 @@ def setup_form(
                 if text := source_copies_hint(dataset, source):
                     st.markdown(text)
             if hint := mini_batch_hint(
-                base.n or 0, picked, methods, _mini_batch_estimate(base, methods)
+                base.n or 0, picked, methods, times.fit(Work(MINI_BATCH_METHOD, base.n or 0))
             ):
                 st.info(hint)
         if text := near_copies_hint(dataset, base):
@@ -146,7 +138,16 @@ def setup_form(
         requests = tested_alike(requests, lacking, methods)
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
         problem = problem or levels_obstacle(requests, dataset)
-        start_button(dataset, source, requests, methods=methods, problem=problem, primary=primary)
+        start_button(
+            dataset,
+            source,
+            requests,
+            methods=methods,
+            times=times,
+            usable=total,
+            problem=problem,
+            primary=primary,
+        )
 
 
 def errors_on(dataset: Dataset, source: Source) -> dict[str, str]:
@@ -166,20 +167,6 @@ def errors_on(dataset: Dataset, source: Source) -> dict[str, str]:
                 "of yours."
             )
     return sentences
-
-
-def _mini_batch_estimate(
-    base: TransferRequest, methods: Mapping[str, MethodEntry]
-) -> Estimate | None:
-    """Return the estimated time of the method that samples by mini-batches."""
-    return estimate_transfer(
-        Work(MINI_BATCH_METHOD, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs())
-    )
-
-
-def costs_of(methods: Mapping[str, MethodEntry]) -> dict[str, Cost]:
-    """Return the costs of the methods with known costs."""
-    return {name: method.cost for name, method in methods.items() if method.cost is not None}
 
 
 def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
@@ -216,6 +203,8 @@ def start_button(
     requests: Sequence[TransferRequest],
     *,
     methods: Mapping[str, MethodEntry],
+    times: TransferTimes,
+    usable: int,
     problem: str,
     primary: bool,
 ) -> None:
@@ -223,9 +212,8 @@ def start_button(
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
-        estimates = _estimates(dataset, source, requests, methods)
-        time_text = estimate_sentence(estimates, device=stores.device_of(requests[0].device))
-        usable = stores.library().counts(dataset.id)["usable"]
+        device = stores.device_of(requests[0].device)
+        time_text = estimate_sentence(times.estimates(requests), device=device)
         st.caption(" ".join(filter(None, [time_text, features_sentence(source, usable)])))
     label = "Start the transfer" if len(requests) < 2 else f"Start {len(requests)} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
@@ -243,35 +231,6 @@ def features_sentence(source: Source, n: int) -> str:
         f"{n_features:,} features a structure, {words.size(n_bytes)} of memory for "
         f"{words.count(n, 'labelled structure')}."
     )
-
-
-def _estimates(
-    dataset: Dataset,
-    source: Source,
-    requests: Sequence[TransferRequest],
-    methods: Mapping[str, MethodEntry],
-) -> dict[str, Estimate | None]:
-    """Return the estimated time of each transfer by the title of its method.
-
-    The first transfer also computes the descriptors.
-    """
-    past = past_transfers(stores.jobs())
-    costs = costs_of(methods)
-    atoms = atoms_to_describe(stores.jobs(), dataset, source.id)
-    total = stores.library().counts(dataset.id)["usable"]
-    levels_atoms = atoms_with_levels(stores.jobs(), dataset, source.id, requests[0], total=total)
-    atom_s = describe_seconds(source.manifest.get("descriptor") or {})
-    return {
-        methods[str(request.method)].title: estimate_transfer(
-            Work.of(request),
-            costs,
-            past=past,
-            atoms=atoms if k == 0 else 0,
-            atom_s=atom_s,
-            levels_atoms=levels_atoms if k == 0 else 0,
-        )
-        for k, request in enumerate(requests)
-    }
 
 
 def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:

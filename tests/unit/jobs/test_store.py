@@ -229,3 +229,25 @@ def test_database_rolls_back_when_a_transaction_fails(store: JobStore) -> None:
         connection.execute("DELETE FROM job")
         raise RuntimeError
     assert len(store.jobs(WS)) == 1
+
+
+def test_kept_connection_reads_everything_and_sees_what_others_commit(store: JobStore) -> None:
+    other = JobStore(store.home)
+    with store.database.kept_open():
+        with store.database.reading() as first:
+            assert other.jobs(WS) == []
+        job = submit(other)
+        with other.database.reading() as second:
+            assert first is second
+            assert [row["id"] for row in second.execute("SELECT id FROM job")] == [job.id]
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(store.jobs, WS).result() == [job]  # by a connection of its own
+    with store.database.reading() as last:
+        assert last is not first
+
+
+def test_damage_read_by_a_kept_connection_is_an_error_of_the_store(store: JobStore) -> None:
+    with store.database.kept_open():
+        store.database.path.write_bytes(b"damaged" * 1000)
+        with pytest.raises(StoreError, match="cannot be used|damaged"):
+            store.jobs(WS)

@@ -31,8 +31,8 @@ export default function ({ data, parentElement: root, setStateValue }) {
       if (root.isConnected) return
       state.observer?.disconnect()
       state.holder.remove()
-      state.viewer?.clear()
-      Object.assign(state, { id: null, structure: null, marked: [] })
+      if (state.viewer) empty(state.viewer)
+      Object.assign(state, { id: null, structure: null, model: null, fits: false, marked: [] })
       states.delete(root)
       POOL.push(state)
     })
@@ -44,22 +44,30 @@ function newState() {
   return { holder, viewer: null, marked: [], polyhedra: true, labels: false }
 }
 
-function hasWebGL() {
+// Return what draws WebGL in this browser: "nothing", "software" or "GPU".
+function drawingDevice() {
   try {
     const context = document.createElement('canvas').getContext('webgl2')
-    context?.getExtension('WEBGL_lose_context')?.loseContext()
-    return Boolean(context)
+    if (!context) return 'nothing'
+    const names = context.getExtension('WEBGL_debug_renderer_info')
+    const name = context.getParameter(names?.UNMASKED_RENDERER_WEBGL ?? context.RENDERER)
+    context.getExtension('WEBGL_lose_context')?.loseContext()
+    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name) ? 'software' : 'GPU'
   } catch {
-    return false
+    return 'nothing'
   }
 }
 
 // Put the viewer into the box and connect the buttons of this component.
 function connect(state, root, box) {
   box.append(state.holder)
-  if (!state.viewer && hasWebGL()) {
-    state.viewer = mol.createViewer(state.holder, { antialias: true })
+  state.viewer?.resize() // one that is used again had no size without a page
+  const device = state.viewer ? '' : drawingDevice()
+  if (device === 'GPU' || device === 'software') {
+    // Four times the pixels make edges smoother, and take software four times as long.
+    state.viewer = mol.createViewer(state.holder, { antialias: true, upscale: device === 'GPU' })
     state.viewer.setProjection('orthographic')
+    state.edgeRadius = device === 'GPU' ? 0.03 : 0.045 // thinner ones break up in fewer pixels
   }
   state.root = root
   const button = name => root.querySelector(`[data-do="${name}"]`)
@@ -79,12 +87,15 @@ function connect(state, root, box) {
   box.addEventListener('keydown', event => turnByKey(state, event))
   if (!state.viewer) return
   state.observer = new ResizeObserver(() => {
-    if (box.clientWidth && box.isConnected) state.viewer.resize()
+    if (!box.clientWidth || !box.isConnected) return
+    state.viewer.resize()
+    if (!state.fits && state.model) show(state, matrix(state.viewer.getView().slice(4)))
   })
   state.observer.observe(box)
 }
 
 function drawAll(state, root, isNew) {
+  const start = performance.now()
   const { data, viewer } = state
   const view = viewer && !isNew ? viewer.getView() : null
   fillControls(state, root)
@@ -92,7 +103,7 @@ function drawAll(state, root, isNew) {
     showPicture(root, data)
     return
   }
-  viewer.clear()
+  empty(viewer)
   state.marked = []
   viewer.setBackgroundColor(state.background, 1)
   const colours = data.elements.map(element => visible(element.colour, state.background))
@@ -105,15 +116,9 @@ function drawAll(state, root, isNew) {
       { sphere: { radius, color: colours[k] }, stick: { radius: STICK, color: colours[k] } }
     )
   )
+  const rods = newRods(viewer)
   for (const [atom, x, y, z] of data.stubs)
-    viewer.addCylinder({
-      start: atoms[atom],
-      end: { x, y, z },
-      radius: STICK,
-      color: colours[data.element[atom]],
-      fromCap: 1,
-      toCap: 1
-    })
+    rods.add(atoms[atom], { x, y, z }, STICK, colours[data.element[atom]])
   if (state.polyhedra) drawPolyhedra(state, atoms, colours)
   drawCell(state)
   viewer.setClickable({ model }, true, atom => mark(state, atom))
@@ -124,6 +129,15 @@ function drawAll(state, root, isNew) {
   state.repeats = data.repeats.join()
   viewer.render()
   root.querySelector('.box').dataset.drawn = data.id
+  performance.clearMeasures('bandgap.structure')
+  performance.measure('bandgap.structure', { start })
+}
+
+// Remove all from a viewer. Its `clear` draws what it removes once more.
+function empty(viewer) {
+  viewer.removeAllModels()
+  viewer.removeAllShapes()
+  viewer.removeAllLabels()
 }
 
 function fillControls(state, root) {
@@ -213,6 +227,17 @@ function drawPolyhedra(state, atoms, colours) {
     }
 }
 
+// Rods with round ends; those of one colour are one shape, as every shape takes long to draw.
+function newRods(viewer) {
+  const shapes = new Map()
+  return {
+    add(start, end, radius, color) {
+      if (!shapes.has(color)) shapes.set(color, viewer.addShape({ color }))
+      shapes.get(color).addCylinder({ start, end, radius, color, fromCap: 1, toCap: 1 })
+    }
+  }
+}
+
 // Edges of the cells, those of the first cell from its origin in the colours of a, b and c.
 function drawCell(state) {
   const { data, viewer, background } = state
@@ -221,6 +246,7 @@ function drawCell(state) {
   state.corners = []
   if (!axes.length) return
   const corner = steps => plus(...steps.map((n, k) => scaled(cell[k], n)))
+  const rods = newRods(viewer)
   const upTo = n => Array.from({ length: n + 1 }, (_, k) => k)
   for (const axis of axes) {
     const [first, second] = [0, 1, 2].filter(k => k !== axis)
@@ -231,19 +257,11 @@ function drawCell(state) {
         steps[second] = j
         const start = corner(steps)
         steps[axis] = repeats[axis]
-        viewer.addCylinder({
-          start: point(start),
-          end: point(corner(steps)),
-          radius: 0.03,
-          color: CELL,
-          fromCap: 1,
-          toCap: 1
-        })
+        rods.add(point(start), point(corner(steps)), state.edgeRadius, CELL)
       }
     const end = scaled(cell[axis], 1)
     const colour = visible(DIRECTIONS[axis], background)
-    const arrow = { start: point([0, 0, 0]), end: point(end), radius: 0.05, color: colour }
-    viewer.addCylinder({ ...arrow, fromCap: 1, toCap: 1 })
+    rods.add(point([0, 0, 0]), point(end), 0.05, colour)
     viewer.addLabel(AXES[axis], {
       position: point(scaled(end, 1.04)),
       fontColor: colour,
@@ -262,6 +280,7 @@ function drawCell(state) {
 }
 
 // Show all of the scene; `rotation` has the directions to the right, up and to the viewer as rows.
+// In a new scene this moves the camera only, before the first `render` makes what is drawn.
 function show(state, rotation) {
   const { viewer, holder, data } = state
   viewer.zoomTo()
@@ -278,12 +297,11 @@ function show(state, rotation) {
   )
   view.splice(0, 3, ...scaled(centre, -1))
   viewer.setView(view)
-  viewer.render()
   const [from, to] = viewer.modelToScreen([point(centre), point(plus(centre, rotation[1]))])
   const pixels = Math.hypot(from.x - to.x, from.y - to.y) // of an angstrom
   const fits = [holder.clientWidth / (right[1] - right[0]), holder.clientHeight / (up[1] - up[0])]
-  if (pixels && holder.clientWidth) viewer.zoom((0.93 * Math.min(...fits, 90)) / pixels)
-  viewer.render()
+  state.fits = Boolean(pixels && holder.clientWidth) // not before the component has a size
+  if (state.fits) viewer.zoom((0.93 * Math.min(...fits, 90)) / pixels)
 }
 
 // Return the least and the largest coordinate of balls along a direction.
