@@ -45,7 +45,7 @@ def heights(cell: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _heights(vectors: tuple[tuple[float, float, float], ...]) -> Floats:
+def _heights(vectors: tuple[tuple[float, ...], ...]) -> Floats:
     a, b, c = vectors
     normals = [_cross(b, c), _cross(c, a), _cross(a, b)]
     volume = abs(sum(x * y for x, y in zip(a, normals[0], strict=True)))
