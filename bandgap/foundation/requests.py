@@ -6,18 +6,22 @@ job table and manifests store `Request.to_values`, and "repeat this run" prints
 `Request.command_options`.
 """
 
+import functools
+import inspect
 import json
 import numbers
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from bandgap.foundation.errors import ConfigError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FieldKind = Literal["flag", "integer", "number", "text", "choice", "integers", "texts", "settings"]
 
 
@@ -194,6 +198,31 @@ class Request(BaseModel):
         return options
 
 
+def checked_keywords(
+    request_type: type[Request] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator: unknown keyword arguments of a function raise ConfigError.
+
+    Python's own TypeError names only the unknown argument. If one is a setting of `request_type`,
+    under its name or that of its command-line option, the message says how the request states it.
+    """
+
+    def decorator(function: Callable[P, R]) -> Callable[P, R]:
+        accepted = tuple(inspect.signature(function).parameters)
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in accepted:
+                    remedy = _remedy(name, accepted, request_type)
+                    raise ConfigError(f"{function.__name__} has no argument {name!r}. {remedy}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorator
+
+
 def _described(name: str, info: FieldInfo) -> RequestField:
     """Return the description of a pydantic field."""
     setting = next((item for item in info.metadata if isinstance(item, Setting)), None)
@@ -280,3 +309,15 @@ def _sentence(request_type: type[Request], error: ValidationError) -> str:
     value = problem["input"]
     accepted = f"{field.accepted}{' or none' if field.optional else ''}"
     return f"{name}: found {value!r}. Accepted: {accepted}."
+
+
+def _remedy(name: str, accepted: tuple[str, ...], request_type: type[Request] | None) -> str:
+    option = "--" + name.replace("_", "-")
+    fields = [] if request_type is None else request_type.fields()
+    matching = [field.name for field in fields if name == field.name or option == field.option]
+    if matching and request_type is not None:
+        return (
+            f"It is a setting of the request: request=bandgap.{request_type.__name__}"
+            f"({matching[0]}=...)."
+        )
+    return f"Accepted: {', '.join(accepted)}."

@@ -28,8 +28,8 @@ from bandgap.descriptors import (
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.posterior.label_influence import (
     LABELS_PER_BLOCK,
     LabelInfluence,

@@ -25,8 +25,8 @@ from bandgap.evaluation.learning_curve import (
 )
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.runs.parent_test import read_parent
 from bandgap.runs.refit import check_content
 from bandgap.runs.requests import TransferRequest

@@ -13,8 +13,8 @@ from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile

@@ -15,7 +15,7 @@ from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import checked_levels
 from bandgap.foundation.arguments import as_numbers, check_count
-from bandgap.foundation.keywords import checked_keywords
+from bandgap.foundation.requests import checked_keywords
 from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.structures import StructureRecord, as_records
 

@@ -17,8 +17,8 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT
 from bandgap.runs.parent_test import ParentTest, read_parent
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows

@@ -11,8 +11,8 @@ from bandgap.descriptors import config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import kl_weights_to_try

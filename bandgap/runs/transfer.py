@@ -26,9 +26,9 @@ from bandgap.evaluation.error_context import error_context
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.keywords import checked_keywords
 from bandgap.foundation.machine import peak_memory_bytes
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
 from bandgap.posterior import Posterior
 from bandgap.predictions.conformal import ConformalScores, too_few

@@ -89,7 +89,8 @@ def with_unseen_elements(
         f" their standard deviation of {sd_eV:.2g} eV. Name all elements by `species` to describe"
         " such structures."
     )
-    return replace(predictions, **columns, **{k: tuple(v) for k, v in texts.items()}), text
+    columns |= {name: tuple(values) for name, values in texts.items()}
+    return replace(predictions, **columns), text
 
 
 def _columns(

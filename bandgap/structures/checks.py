@@ -8,12 +8,13 @@ from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
 from bandgap.structures.formula import mass_density
-from bandgap.structures.length_units import unit_warning
 from bandgap.structures.neighbours import (
     CLOSEST_ANGSTROM,
     LARGEST_ANGSTROM,
+    LONGEST_BOND,
     MAX_CLOSE_PAIRS,
     REPEAT_ANGSTROM,
+    SHORTEST_BOND,
     Pairs,
     cell_volume,
     check_density,
@@ -21,6 +22,7 @@ from bandgap.structures.neighbours import (
     check_volume,
     close_pairs,
     complete_cell,
+    nearest_ratio,
     repeated_atoms,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
@@ -81,8 +83,7 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     if draft.content_problem:
         raise Unreadable(draft.content_problem)
     if not any(text.startswith(LOW_DENSITY_TEXT) for text in warnings):
-        unit = unit_warning(np.array(numbers), positions=draft.positions, cell=cell, pbc=draft.pbc)
-        warnings += [unit] if unit else []
+        warnings += _unit_warnings(draft, np.array(numbers), cell)
     if _lacks_hydrogen(draft, np.array(numbers), cell):
         warnings.append(NO_HYDROGEN)
     atoms = Atoms(  # type: ignore[no-untyped-call]
@@ -201,6 +202,20 @@ def _check_distances(draft: Draft, pairs: Pairs) -> None:
         f" {distances[closest]:.2f} A apart{further_pairs}. Atoms closer than {CLOSEST_ANGSTROM} A"
         " are not accepted; look for disorder, doubled atoms or a wrong unit."
     )
+
+
+def _unit_warnings(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> list[str]:
+    """Return a warning if no two atoms are at a bond's distance.
+
+    The first atom decides in nearly all structures, without its images.
+    """
+    ratio = nearest_ratio(0, numbers, draft.positions - draft.positions[0])
+    if SHORTEST_BOND <= ratio <= LONGEST_BOND:
+        return []
+    from bandgap.structures.length_units import unit_warning
+
+    text = unit_warning(numbers, positions=draft.positions, cell=cell, pbc=draft.pbc)
+    return [text] if text else []
 
 
 def _lacks_hydrogen(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> bool:

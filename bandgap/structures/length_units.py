@@ -15,12 +15,15 @@ from ase.data import covalent_radii
 from ase.units import Bohr
 from numpy.typing import NDArray
 
-from bandgap.structures.neighbours import close_pairs, complete_cell
+from bandgap.structures.neighbours import (
+    LONGEST_BOND,
+    SHORTEST_BOND,
+    close_pairs,
+    complete_cell,
+    nearest_ratio,
+)
 
-# Distances of nearest neighbours, divided by the sums of the covalent radii.
-LONGEST = 1.4  # of an atom with a bond
-SHORTEST = 0.68
-BONDS = (0.72, 1.36)  # usual ones
+USUAL_BONDS = (0.72, 1.36)  # divided by the sums of the covalent radii
 _NOBLE_GASES = (2, 10, 18, 36, 54, 86, 118)
 
 Floats = NDArray[np.float64]
@@ -44,39 +47,35 @@ def unit_warning(
     """
     if len(numbers) == 1:
         return ""  # nothing tells a sparse cell from a wrong unit
-    # The first atom decides in nearly all structures, without its images.
-    ratio = _smallest_ratio(0, numbers, positions - positions[0])
-    if SHORTEST <= ratio <= LONGEST and numbers[0] not in _NOBLE_GASES:
-        return ""
     full = complete_cell(cell, pbc)
     shifts = np.array(list(itertools.product(*((-1, 0, 1) if p else (0,) for p in pbc))))
     ratios = []
     for atom in np.flatnonzero(~np.isin(numbers, _NOBLE_GASES)).tolist():
-        ratios.append(_nearest_ratio(atom, numbers, positions, full, pbc, shifts=shifts))
-        if min(ratios) <= LONGEST and max(ratios) >= SHORTEST:
+        ratios.append(_ratio_with_images(atom, numbers, positions, full, pbc, shifts=shifts))
+        if min(ratios) <= LONGEST_BOND and max(ratios) >= SHORTEST_BOND:
             return ""
     if not ratios or np.isinf(ratios[0]):
         return ""  # only noble gases
-    if min(ratios) < SHORTEST:
+    if min(ratios) < SHORTEST_BOND:
         return _short_text(min(ratios))
     return "" if _has_bond(numbers, positions, cell, pbc) else _long_text(min(ratios))
 
 
 def _long_text(ratio: float) -> str:
     fact = f"all atoms are at least {ratio:.2f} times the sum of their covalent radii apart"
-    if BONDS[0] <= ratio * Bohr <= BONDS[1]:
+    if USUAL_BONDS[0] <= ratio * Bohr <= USUAL_BONDS[1]:
         return f"{fact}; are the lengths in bohr? Then multiply them by {Bohr:.6f}"
     return f"{fact}, so that none has a bond; is the unit of the lengths right?"
 
 
 def _short_text(ratio: float) -> str:
     fact = f"atoms are {ratio:.2f} times the sum of their covalent radii apart, too close for bonds"
-    if BONDS[0] <= ratio / Bohr <= BONDS[1]:
+    if USUAL_BONDS[0] <= ratio / Bohr <= USUAL_BONDS[1]:
         return f"{fact}; were lengths in Angstrom read as bohr? Then divide them by {Bohr:.6f}"
     return f"{fact}; is the unit of the lengths right?"
 
 
-def _nearest_ratio(
+def _ratio_with_images(
     atom: int,
     numbers: NDArray[np.int_],
     positions: Floats,
@@ -96,23 +95,14 @@ def _nearest_ratio(
         fractional = differences @ np.linalg.inv(cell)
         differences = (fractional - np.where(pbc, np.rint(fractional), 0.0)) @ cell
         differences = (differences + (shifts @ cell)[:, None]).reshape(-1, 3)
-    return _smallest_ratio(atom, numbers, differences)
-
-
-def _smallest_ratio(atom: int, numbers: NDArray[np.int_], differences: Floats) -> float:
-    """Return the smallest ratio for vectors from an atom to all atoms, repeated for images."""
-    squares = np.einsum("ij,ij->i", differences, differences)
-    squares[squares < 1e-12] = np.inf  # the atom itself
-    nearest = squares.reshape(-1, len(numbers)).min(axis=0)
-    radii = covalent_radii[numbers]
-    return float((np.sqrt(nearest) / (radii + radii[atom])).min())
+    return nearest_ratio(atom, numbers, differences)
 
 
 def _has_bond(
     numbers: NDArray[np.int_], positions: Floats, cell: Floats, pbc: tuple[bool, bool, bool]
 ) -> bool:
-    """Return whether any two atoms, with all images, are closer than `LONGEST`."""
-    radii = LONGEST * covalent_radii[numbers]
+    """Return whether any two atoms, with all images, are closer than `LONGEST_BOND`."""
+    radii = LONGEST_BOND * covalent_radii[numbers]
     i, j, distances = close_pairs(
         positions, cell=cell, pbc=pbc, cutoff_angstrom=2.0 * float(radii.max())
     )

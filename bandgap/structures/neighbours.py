@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from ase.data import covalent_radii
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
@@ -29,6 +30,9 @@ IMAGES_ANGSTROM = 3.5
 MAX_IMAGES = 20_000
 # Up to this number of atoms, the differences of all pairs are faster than a search tree.
 _FEW_ATOMS = 40
+# Distances of an atom to the nearest one, divided by the sum of the covalent radii, with a bond.
+SHORTEST_BOND = 0.68
+LONGEST_BOND = 1.4
 MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
 # Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
@@ -45,7 +49,7 @@ def heights(cell: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _heights(vectors: tuple[tuple[float, float, float], ...]) -> Floats:
+def _heights(vectors: tuple[tuple[float, ...], ...]) -> Floats:
     a, b, c = vectors
     normals = [_cross(b, c), _cross(c, a), _cross(a, b)]
     volume = abs(sum(x * y for x, y in zip(a, normals[0], strict=True)))
@@ -98,6 +102,19 @@ def check_images(n_atoms: int, cell: Floats, pbc: tuple[bool, bool, bool]) -> No
             f" {n_images:,.0f} copies of atoms are within {IMAGES_ANGSTROM} A of it; no crystal has"
             " such a cell. Is the unit of the cell right?"
         )
+
+
+def nearest_ratio(atom: int, numbers: NDArray[np.int_], vectors: Floats) -> float:
+    """Return the smallest distance from an atom, divided by the sum of the covalent radii.
+
+    `vectors` (copy * n, 3) lead from the atom to all n atoms, repeated for their images. The result
+    is infinite without another atom.
+    """
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    squares[squares < 1e-12] = np.inf  # the atom itself
+    nearest = squares.reshape(-1, len(numbers)).min(axis=0)
+    radii = covalent_radii[numbers]
+    return float((np.sqrt(nearest) / (radii + radii[atom])).min())
 
 
 def repeated_atoms(
