@@ -211,7 +211,12 @@ def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name
+    "peer",
+    [
+        pytest.param(peer, id=peer.name, marks=pytest.mark.slow if "Magpie" in peer.name else ())
+        for peer in PEERS
+        if not peer.package
+    ],
 )
 def test_peer_learns_a_smooth_function_with_a_calibrated_error(peer) -> None:
     """Its standard deviation is within a factor of 1.6 of the error on new rows."""

@@ -173,7 +173,13 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
 
 
 @pytest.mark.parametrize(
-    "method", ["target_only", "kernel_ridge", "random_forest", "gradient_boosting"]
+    "method",
+    [
+        "target_only",
+        "kernel_ridge",
+        pytest.param("random_forest", marks=pytest.mark.slow),
+        pytest.param("gradient_boosting", marks=pytest.mark.slow),
+    ],
 )
 def test_every_method_without_transfer_does_without_a_source(
     run: Run, crystals: Path, tmp_path: Path, method

@@ -99,7 +99,7 @@ def test_predict_takes_any_number_of_structures_and_other_commands_say_their_lim
     assert "which takes any number" in checked.output
 
 
-@pytest.mark.parametrize("jobs", (1, 2))
+@pytest.mark.parametrize("jobs", (1, pytest.param(2, marks=pytest.mark.slow)))
 def test_predict_killed_resumes_with_the_same_command(
     run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
 ) -> None:

@@ -132,8 +132,9 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         assert not np.allclose(posterior.mean_draws_eV(x), posterior.mean_draws_eV(moved))
 
 
-@pytest.mark.parametrize(
-    "method", [m for m in WITHOUT_LEVELS.values() if m.resumable], ids=lambda m: m.name
+@each_of(
+    {name: method for name, method in WITHOUT_LEVELS.items() if method.resumable},
+    in_default_run=["btl_pcp_pe", "vecchia_gp"],
 )
 def test_fit_with_a_baseline_resumes_to_the_same_posterior(method, source, tmp_path):
     x, y = rows_with_baseline(40, seed=1)

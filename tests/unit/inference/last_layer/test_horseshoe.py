@@ -114,7 +114,13 @@ def test_an_unknown_prior_of_the_global_scale_is_refused():
         HorseshoeConfig(global_scale="free")
 
 
-@pytest.mark.parametrize(("n", "p"), [(40, 12), (7, 12)], ids=["more rows", "fewer rows"])
+@pytest.mark.parametrize(
+    ("n", "p"),
+    [
+        pytest.param(40, 12, id="more rows", marks=pytest.mark.slow),
+        pytest.param(7, 12, id="fewer rows"),
+    ],
+)
 def test_posterior_is_that_of_plain_gibbs_sampling(n, p):
     problem = reduced(n=n, p=p, seed=4)
     config = HorseshoeConfig(chains=2, warmup=200, draws=2000, keep=4000)

@@ -93,7 +93,11 @@ def spread(sampler, fixed, *, draws=400):
 
 
 @pytest.mark.parametrize(
-    "sampler", [SgldConfig(0.3 / 64), SghmcConfig(0.03 / 64, friction=0.1)], ids=["sgld", "sghmc"]
+    "sampler",
+    [
+        pytest.param(SgldConfig(0.3 / 64), id="sgld"),
+        pytest.param(SghmcConfig(0.03 / 64, friction=0.1), id="sghmc", marks=pytest.mark.slow),
+    ],
 )
 def test_fixed_row_that_alone_determines_a_direction_keeps_the_variance_there(sampler):
     """h = 0.3 and N / n = 8.

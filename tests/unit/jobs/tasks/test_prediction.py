@@ -271,6 +271,7 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_prediction_of_a_killed_worker_resumes_in_the_next(home):
     n = 4 * prediction.CHUNK
