@@ -6,7 +6,7 @@ element is therefore described by MBTR as if the atoms of that element were abse
 blocks with all atoms. Its interval is wider, and it has a warning. It is refused where no other
 block describes the surroundings of atoms, and where most of its atoms are of unknown elements.
 
-Measured by `python -m benchmarks unseen-elements`, from which `WIDEN_FACTOR` follows.
+`python -m benchmarks unseen-elements` measures how much wider intervals would have to be.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from bandgap.runs.stored import Run
 from bandgap.structures import StructureRecord
 from bandgap.transfer import get_method
 
-# Factor of the standard deviations of structures that are described in part.
+# Factor of the standard deviations of structures that are described in part; a round number.
 WIDEN_FACTOR: Final = 2.0
 
 
