@@ -71,7 +71,7 @@ def obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
 def _with_species(atoms: Atoms, config: DescriptorConfig) -> Atoms:
     """Return the atoms of the descriptor's species."""
     rows = [i for i, symbol in enumerate(atoms.symbols) if symbol in config.species]
-    return atoms[rows]  # type: ignore[no-untyped-call,no-any-return]
+    return atoms[rows]
 
 
 def _unknown_atoms_problem(atoms: Atoms, config: DescriptorConfig) -> str:

@@ -6,7 +6,8 @@ element is therefore described by MBTR as if the atoms of that element were abse
 blocks with all atoms. Its interval is wider, and it has a warning. It is refused where no other
 block describes the surroundings of atoms, and where most of its atoms are of unknown elements.
 
-Measured by `python -m benchmarks unseen-elements`, from which `WIDEN_FACTOR` follows.
+Measured by `python -m benchmarks unseen-elements`: in predicted standard deviations, the errors of
+structures with a withheld element were up to 1.46 times those of others.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from bandgap.structures import StructureRecord
 from bandgap.transfer import get_method
 
 # Factor of the standard deviations of structures that are described in part.
-WIDEN_FACTOR: Final = 2.0
+WIDEN_FACTOR: Final = 1.5
 
 
 def with_partly_described(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.foundation.errors import InputError
@@ -103,8 +103,9 @@ def read_table(path: Path) -> tuple[MeasuredError, ...]:
                     f"{path}, row {number}: not a measured error. Accepted: columns "
                     f"{', '.join(names)}, and one of the kinds {'; '.join(get_args(CrystalKind))}."
                 )
-            numbers = {name: int(row[name]) for name in ("n", "n_test")}
-            rows.append(MeasuredError(**row | numbers | {"rmse_eV": float(row["rmse_eV"])}))
+            values: dict[str, Any] = dict(row)
+            values |= {name: int(row[name]) for name in ("n", "n_test")}
+            rows.append(MeasuredError(**values | {"rmse_eV": float(row["rmse_eV"])}))
     return tuple(rows)
 
 

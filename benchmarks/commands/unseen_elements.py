@@ -66,7 +66,7 @@ def unseen_elements(
         for name, method in keys
     ]
     print_table(HEADER, rows)
-    write_figures(json_file, figures)
+    write_figures(json_file, {"fits": figures})
 
 
 def _row(name: str, method: str, entries: list[dict[str, Any]]) -> list[str]:
