@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from ase.data import covalent_radii
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
@@ -110,6 +109,8 @@ def nearest_ratio(atom: int, numbers: NDArray[np.int_], vectors: Floats) -> floa
     `vectors` (copy * n, 3) lead from the atom to all n atoms, repeated for their images. The result
     is infinite without another atom.
     """
+    from ase.data import covalent_radii  # the dashboard imports this module without ASE
+
     squares = np.einsum("ij,ij->i", vectors, vectors)
     squares[squares < 1e-12] = np.inf  # the atom itself
     nearest = squares.reshape(-1, len(numbers)).min(axis=0)
