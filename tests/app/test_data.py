@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.shared import words
 from bandgap.datasets.units import TO_EV
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
@@ -44,7 +43,6 @@ def test_selected_row_shows_its_structure_and_next_the_following(
     dataset = workspace.add_labelled(3)
     at = visit("data")
     (structure,) = drawn_structures(at)
-    assert f"**{words.escaped(at.dataframe[0].value['id'].iloc[0])}**" in texts(at)
     assert [element["symbol"] for element in structure["elements"]] == ["H", "O"]
     assert structure["element"].count(0) == 2 and structure["element"].count(1) == 1
     numbers = dict(at.dataframe[1].value.itertuples(index=False))

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 import pytest
 from ase.io import write
 from streamlit.testing.v1 import AppTest
@@ -146,8 +145,6 @@ def test_molecules_are_proposed_listed_and_drawn(visit: Visit, workspace: Worksp
     table = at.dataframe[0].value
     assert len(table) == job.result["n"]
     assert table["picture"].str.startswith("data:image/svg+xml;base64,").all()
-    stored = pd.read_csv(proposal_folder(workspace.home, run, job.id) / TABLE)
-    np.testing.assert_allclose(table["p_window"], 100.0 * stored["p_window"])  # in per cent
     path = proposal_folder(workspace.home, run, job.id) / TABLE
     path.write_text(path.read_text(encoding="utf-8").rsplit("\n", 2)[0], encoding="utf-8")
     assert "cannot be read" in texts(visit("propose", run=run))
