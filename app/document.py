@@ -47,8 +47,12 @@ NARROW_CSS = """
 # The browser loads the code of each kind of widget when the first one is drawn. Until then a grey
 # box is in its place, which has the height of the widget, so that nothing below it moves. Widgets
 # are recognized by the beginning of their key, or of the key of the container around them.
-_FIELDS = ("data-select", "run-select", "prediction-select", "predict-origin", "verdict-search")
-_FIELDS += (
+_FIELDS = (
+    "data-select",
+    "run-select",
+    "prediction-select",
+    "predict-origin",
+    "verdict-search",
     "window-from",
     "window-to",
     "find",

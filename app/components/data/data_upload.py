@@ -23,8 +23,9 @@ LARGER = (
     "add-data` on the server puts files into this workspace."
 )
 GAP_TABLE_HINT = (
-    "A CSV table of the known gaps can be chosen together with the structures. It needs a column "
-    "id or file, and a column such as gap_eV."
+    "CIF, POSCAR, extXYZ and others, or a zip of them; a folder can be dropped on the field. A CSV "
+    "table of the known gaps can be chosen together with the structures. It needs a column id or "
+    "file, and a column such as gap_eV."
 )
 TABLE_LATER = (
     "Or upload the structures without the table, and add it afterwards under Known gaps, where its "

@@ -91,11 +91,22 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
 
 
 def _shown_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without gaps and reasons if it has none, and with the file as the last."""
+    """Return the table without columns that say nothing, and with the file as the last.
+
+    These are gaps and reasons where there are none, a kind or a file that is the same for all
+    structures, and files that are named as the structures, unless some are refused. The others are
+    then whole in a narrow window.
+    """
     table = table[[*table.columns.drop("file"), "file"]]
-    empty = [] if table["gap_eV"].notna().any() else ["gap_eV"]
-    empty += [] if table["problem"].any() else ["problem"]
-    return table.drop(columns=empty)
+    names = table["file"].str.replace(r"^.*/|\.[A-Za-z]+$", "", regex=True)  # also of a zip
+    repeats_ids = names.equals(table["id"]) and not (table["status"] == "refused").any()
+    is_empty = {
+        "gap_eV": table["gap_eV"].isna().all(),
+        "problem": not table["problem"].any(),
+        "periodic": len(table) > 1 and table["periodic"].nunique() == 1,
+        "file": len(table) > 1 and (table["file"].nunique() == 1 or repeats_ids),
+    }
+    return table.drop(columns=[name for name, drop in is_empty.items() if drop])
 
 
 def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:

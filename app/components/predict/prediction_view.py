@@ -123,7 +123,8 @@ def _predictions(
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
     mapped = map_selection(prediction, table)
-    is_wide = bool({"p_metal", "p_window"} & set(table.columns))
+    has_notes = bool((table.has_status("warning") | table.has_status("refused")).any())
+    is_wide = has_notes or bool({"p_metal", "p_window"} & set(table.columns))
     if is_wide:  # a figure at the side would hide the last columns of the table
         left_column, right_column = st.container(), st.container()
     else:

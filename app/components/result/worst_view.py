@@ -14,7 +14,7 @@ from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
 ROWS = 6
-SHOWN_ROWS = 4  # the others scroll, as rows with pictures are high
+SHOWN_ROWS = 3  # the others scroll, as rows with pictures are high
 ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
