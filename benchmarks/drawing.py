@@ -122,8 +122,7 @@ def _save_shapes(home: Home, dataset: str, shapes: list[Shape]) -> None:
     save_shapes(path, shapes)
 
 
-# Keeps the context of each canvas, to read its pixels, and the time of the last large message of
-# the server, which has the figure.
+# Keeps the context of each canvas, to read its pixels, and the time of the server's last message.
 _HOOKS = """
 const original = HTMLCanvasElement.prototype.getContext
 HTMLCanvasElement.prototype.getContext = function (...kind) {
@@ -133,10 +132,7 @@ HTMLCanvasElement.prototype.getContext = function (...kind) {
 window.WebSocket = class extends WebSocket {
     constructor(...address) {
         super(...address)
-        this.addEventListener('message', ({data}) => {
-            const size = data.size ?? data.byteLength ?? data.length
-            if (size > 100000) window.figureArrived = performance.now()
-        })
+        this.addEventListener('message', () => { window.messageArrived = performance.now() })
     }
 }
 """
@@ -159,8 +155,8 @@ button.click()
 again()
 """
 
-# The server's part ends when the browser has received the figure, the browser's part when one of
-# its pixels has colour; the canvas of plotly keeps its pixels.
+# The server's part ends with the last message before the drawing (the browser may have kept the
+# figure), the browser's part when a pixel has colour; the canvas of plotly keeps its pixels.
 _TIME_MAP = f"""button => new Promise((resolve, reject) => {{
     const look = clicked => {{
         const canvas = document.querySelector('[data-testid=stPlotlyChart] .gl-canvas-context')
@@ -169,7 +165,7 @@ _TIME_MAP = f"""button => new Promise((resolve, reject) => {{
         const pixels = new Uint8Array(4 * canvas.width * canvas.height)
         gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, pixels)
         if (!pixels.some(value => value)) return null
-        const arrived = window.figureArrived
+        const arrived = Math.max(window.messageArrived, clicked)
         return [(arrived - clicked) / 1000, (performance.now() - arrived) / 1000]
     }}
     {_TIME}

@@ -156,9 +156,9 @@ class Database:
         if (outer := _transactions.get().get(self.path)) is not None:
             yield outer
             return
-        if (kept := _kept_connections.get().get(self.path)) is not None:
+        if (connection := _kept_connections.get().get(self.path)) is not None:
             with self._errors_translated():
-                yield kept
+                yield connection
             return
         with self._errors_translated(), self._connection() as connection:
             yield connection
