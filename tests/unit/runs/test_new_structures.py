@@ -9,8 +9,9 @@ from ase.build import molecule
 from bandgap.descriptors import featurize
 from bandgap.posterior.together import draws_together
 from bandgap.predictions.mixtures import mixture_sd
+from bandgap.predictions.next_structures import REDUCTION, SD, next_structures
 from bandgap.runs.new_structures import WIDEN_FACTOR
-from bandgap.runs.prediction import predict_run
+from bandgap.runs.prediction import predict_run, predict_with_details
 from bandgap.runs.stored import load_run
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import make_records, record_of
@@ -66,6 +67,19 @@ def test_standard_deviation_is_the_methods_times_the_factor(source_folder, world
     widths = 2 * 1.6449 * predictions.sd_new_eV
     is_above_zero = lower > 0
     np.testing.assert_allclose((upper - lower)[is_above_zero], widths[is_above_zero], rtol=0.02)
+
+
+def test_partly_described_structure_is_ranked_by_its_wider_distribution(
+    source_folder, world, tmp_path
+):
+    folder = run_of(source_folder, world, tmp_path, "gaussian_process")
+    records = make_records(4, seed=4, prefix="new", names=["CH3SH", "CH4", "C2H6", "CH3OH"])
+    predictions, details = predict_with_details(folder, records)
+    for criterion in (REDUCTION, SD):
+        ranked = next_structures(predictions, details, criterion=criterion)
+        assert (ranked.n_ranked, ranked.n_not_ranked) == (4, 0)
+    sds = np.sqrt(details.means_eV.var(axis=0) + details.noise_variance)
+    np.testing.assert_allclose(sds, predictions.sd_new_eV, rtol=0.05)
 
 
 def test_structure_of_unlearned_elements_in_most_atoms_is_refused(source_folder, world, tmp_path):
