@@ -6,6 +6,7 @@ torch.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -71,6 +72,19 @@ class MeasuredError:
         if self.lowest_eV and self.lowest_eV != self.highest_eV:
             return f"{float(self.lowest_eV):.2f} to {float(self.highest_eV):.2f} eV"
         return f"{self.rmse_eV:.2f} eV"
+
+    @property
+    def conditions(self) -> str:
+        """Numbers of crystals and extras, such as "100 labelled, 103 held out, extra chgnet"."""
+        names = self.extras.split()
+        word = "extra" if len(names) == 1 else "extras"
+        extras = f", {word} {' and '.join(names)}" if names else ""
+        return f"{self.n} labelled, {self.n_test} held out{extras}"
+
+    def measured_with(self, other: "MeasuredError") -> bool:
+        """Whether another error is of the same splits, so that both can be compared."""
+        names = ("kind", "n", "n_test", "splits", "date", "command")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @property
     def group(self) -> tuple[str | int, ...]:
@@ -156,16 +170,30 @@ def best_measured(
 
 
 def error_of(
-    kind: CrystalKind, method: str, *, has_source: bool, levels: ElectronLevels = "none"
+    kind: CrystalKind,
+    method: str,
+    *,
+    has_source: bool,
+    levels: ElectronLevels = "none",
+    like: MeasuredError | None = None,
 ) -> MeasuredError | None:
-    """Return the measured error of a method, that with the most splits, None if there is none."""
+    """Return the measured error of a method on a kind of crystals, None if there is none.
+
+    Of several rows it is the one that was measured together with `like`, then the one that was
+    measured with the most other methods, then the one with the fewest labels.
+    """
     rows = [
         row
         for row in measured_errors()
         if (row.kind, row.method, row.levels) == (kind, method, levels)
         and (row.source != NO_SOURCE) == has_source
     ]
-    return max(rows, key=lambda row: (row.splits.isdigit(), row.splits, -row.n), default=None)
+    sizes = Counter(row.group for row in measured_errors())
+
+    def preference(row: MeasuredError) -> tuple[bool, int, int]:
+        return (like is not None and row.measured_with(like), sizes[row.group], -row.n)
+
+    return max(rows, key=preference, default=None)
 
 
 def levels_help(
