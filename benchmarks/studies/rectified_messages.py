@@ -24,6 +24,7 @@ NETWORKS = {"smoke": ((5,), (5, 5)), "laptop": tuple(TABLE_3_2), "paper": tuple(
 BOSTON = "bostonHousing"
 PERCENT = "draws that are zero (%)"
 DISTANCE = "squared maximum mean discrepancy from 10,000 draws of the product"
+SHARE_UNIT = 0.001  # table 3.2 has three digits; its file leaves out zeros at the end
 SHARE = "mean probability that the message is not zero"
 
 
@@ -93,6 +94,7 @@ def run_shares(scale: Scale, seed: int) -> Result:
         layers = [str(number) for number in range(2, len(hidden) + 1)] + ["output"]
         for layer, values in zip(layers, np.array(shares).T, strict=True):
             column = "output" if layer == "output" else f"linear_{layer}"
+            fields = printed(table_row, f"rho_{column}", f"se_{layer}")
             rows.append(
                 Row(
                     table="pnn_table_3_2",
@@ -101,7 +103,7 @@ def run_shares(scale: Scale, seed: int) -> Result:
                     quantity=SHARE,
                     value=float(values.mean()),
                     error=float(values.std(ddof=1)) / np.sqrt(n_trials),
-                    **printed(table_row, f"rho_{column}", f"se_{layer}"),
+                    **fields | {"printed_unit": SHARE_UNIT},
                 )
             )
     return Result(
