@@ -12,7 +12,9 @@ from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.next_structures import REDUCTION, SD, next_structures
 from bandgap.runs.new_structures import WIDEN_FACTOR
 from bandgap.runs.prediction import predict_run, predict_with_details
+from bandgap.runs.regressor import BandGapRegressor
 from bandgap.runs.stored import load_run
+from bandgap.runs.unseen_elements import UnseenElementWarning
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import make_records, record_of
 
@@ -97,3 +99,16 @@ def test_method_with_a_source_refuses_an_element_that_source_and_labels_lack(
     predictions = predict_run(folder, make_records(1, seed=4, prefix="new", names=["CH3SH"]))
     assert predictions.status == ("refused",)
     assert "contains S, which the descriptor was not set up for" in predictions.problem[0]
+
+
+@pytest.mark.parametrize("method", ["last_layer_ridge", "kernel_ridge"])
+def test_regressor_describes_in_part_or_says_how_to_describe(source_folder, world, method):
+    source = None if method in NO_SOURCE else source_folder
+    regressor = BandGapRegressor(method, source=source).fit(world.records, world.gaps_eV)
+    new = make_records(1, seed=4, prefix="new", names=["CH3SH"])
+    if method in NO_SOURCE:
+        assert "Described without its S atoms" in regressor.predict_table(new).problem[0]
+        return
+    with pytest.warns(UnseenElementWarning, match="choose a source that knows the elements"):
+        table = regressor.predict_table(new)
+    assert table.mean_eV[0] == pytest.approx(world.gaps_eV.mean(), abs=1e-5)
