@@ -199,19 +199,18 @@ def error_of(
 def levels_help(
     kind: CrystalKind, method: str, levels: ElectronLevels, *, has_source: bool
 ) -> bool:
-    """Return whether a method had a lower error with these electron levels than without any."""
-    with_levels = [row for row in measured_errors() if (row.levels, row.method) == (levels, method)]
+    """Return whether a method had a lower error with these electron levels than without any.
+
+    Only errors that were measured together are compared.
+    """
+    rows = [
+        row
+        for row in measured_errors()
+        if (row.kind, row.method, row.source != NO_SOURCE) == (kind, method, has_source)
+    ]
     return any(
-        (row.kind, row.source != NO_SOURCE) == (kind, has_source)
-        and row.rmse_eV
-        < min(
-            (
-                other.rmse_eV
-                for other in measured_errors()
-                if (other.kind, other.method, other.levels) == (kind, method, "none")
-                and (other.n, other.source) == (row.n, row.source)
-            ),
-            default=0.0,
-        )
-        for row in with_levels
+        row.rmse_eV < other.rmse_eV
+        for row in rows
+        for other in rows
+        if (row.levels, other.levels) == (levels, "none") and other.measured_with(row)
     )

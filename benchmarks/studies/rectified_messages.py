@@ -28,6 +28,16 @@ SHARE_UNIT = 0.001  # table 3.2 has three digits; its file leaves out zeros at t
 SHARE = "mean probability that the message is not zero"
 
 
+def second_digit(value: float) -> float:
+    """Return one unit of the second digit: distances have two, of which the file omits zeros.
+
+    >>> second_digit(0.02), second_digit(5.8e-7)
+    (0.001, 1e-08)
+    """
+    exponent = int(f"{value:e}".partition("e")[2])
+    return float(f"1e{exponent - 1}")
+
+
 def run_distances(scale: Scale, seed: int) -> Result:
     """Recompute table 3.1 with several seeds."""
     n_repeats = REPEATS[scale]
@@ -54,6 +64,8 @@ def run_distances(scale: Scale, seed: int) -> Result:
         ):
             sd = float(np.std(values, ddof=1))
             fields = printed(table_row, column) | {"printed_error": sd}
+            if quantity == DISTANCE:
+                fields["printed_unit"] = second_digit(fields["printed"])
             rows.append(
                 Row(
                     table="pnn_table_3_1",
