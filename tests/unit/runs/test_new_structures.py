@@ -48,7 +48,14 @@ def test_terms_of_a_partly_described_structure_are_those_of_its_other_atoms(
     source_folder, world, tmp_path
 ):
     run = load_run(run_of(source_folder, world, tmp_path, "kernel_ridge"))
-    plain = replace(run.descriptor, soap=None, normalisation="none", roots=False)
+    plain = replace(
+        run.descriptor,
+        soap=None,
+        potential="none",
+        second_potential="none",
+        normalisation="none",
+        roots=False,
+    )
     atoms = molecule("CH3SH")
     without_sulfur = atoms[[symbol != "S" for symbol in atoms.symbols]]
     expected = featurize([record_of("others", without_sulfur)], plain).features
