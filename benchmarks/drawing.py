@@ -5,6 +5,7 @@ the next structure to its picture. Chromium draws WebGL by software, as on a mac
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -104,19 +105,19 @@ def perovskite(formula: str, lattice_angstrom: float) -> Shape:
     """Return the shape of 4 by 4 by 5 cells of a cubic perovskite ABO3."""
     from ase import Atoms
 
-    cell = Atoms(
+    cell = Atoms(  # type: ignore[no-untyped-call]
         formula,
         scaled_positions=[(0, 0, 0), (0.5, 0.5, 0.5), (0.5, 0.5, 0), (0.5, 0, 0.5), (0, 0.5, 0.5)],
         cell=[lattice_angstrom] * 3,
         pbc=True,
     )
-    (record,) = as_records(cell.repeat(CELLS))
+    (record,) = as_records(cell.repeat(CELLS))  # type: ignore[no-untyped-call]
     shape = shape_of(record)
     assert shape is not None
     return shape
 
 
-def _save_shapes(home: Home, dataset: str, shapes: list[Shape]) -> None:
+def _save_shapes(home: Home, dataset: str, shapes: Sequence[Shape | None]) -> None:
     path = shapes_path(home, dataset)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_shapes(path, shapes)
