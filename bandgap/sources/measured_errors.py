@@ -151,22 +151,27 @@ def best_measured(
     """Return the candidate with the lowest error on a kind of crystals, None if none was measured.
 
     Of several groups of rows it is the one with the size nearest to `n`, then the one with the most
-    methods, then the one without extras.
+    candidates, then the one with the most methods, then the one without extras.
     """
     matching = [
         group
         for group in groups(measured_errors())
         if (group[0].kind, group[0].levels) == (kind, levels)
         and (group[0].source != NO_SOURCE) == has_source
-        and any(row.method in CANDIDATES for row in group)
+        and _candidates(group)
     ]
     if not matching:
         return None
-    group = min(
-        matching,
-        key=lambda group: (abs(group[0].n - (n or group[0].n)), -len(group), group[0].extras),
-    )
-    return min((row for row in group if row.method in CANDIDATES), key=lambda row: row.rmse_eV)
+
+    def preference(group: Group) -> tuple[int, int, int, str]:
+        first = group[0]
+        return (abs(first.n - (n or first.n)), -len(_candidates(group)), -len(group), first.extras)
+
+    return min(_candidates(min(matching, key=preference)), key=lambda row: row.rmse_eV)
+
+
+def _candidates(group: Group) -> list[MeasuredError]:
+    return [row for row in group if row.method in CANDIDATES]
 
 
 def error_of(

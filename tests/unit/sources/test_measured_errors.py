@@ -100,6 +100,17 @@ def test_row_of_another_kind_is_refused(tmp_path: Path) -> None:
         read_table(path)
 
 
+def test_best_method_is_of_the_rows_that_compare_most_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = replace(measured_errors()[0], method="feature_gp", rmse_eV=0.4)
+    alone = [row, replace(row, method="kernel_ridge"), replace(row, method="last_layer_ridge")]
+    compared = [replace(row, n_test=row.n_test + 1, rmse_eV=0.5)]
+    compared += [replace(compared[0], method="btl_pcp_pe", rmse_eV=0.45)]
+    monkeypatch.setattr(table, "measured_errors", lambda: (*alone, *compared))
+    assert best_measured(row.kind, has_source=True) == compared[1]
+
+
 def test_kind_without_a_measurement_has_no_best_method() -> None:
     assert best_measured("crystals of any elements, PBE", has_source=True) is None
     assert error_of(ORGANIC, "stacking", has_source=True) is None
