@@ -63,7 +63,8 @@ class Explanation:
     mean_eV
         Predicted gap, without a calibrator.
     noise_sd_eV, model_sd_eV
-        Standard deviations of the scatter of labels and of the model's mean.
+        Standard deviations of the scatter of labels and of the model's mean, also where the
+        interval of a prediction is wider (`runs.new_structures`).
     percentile
         Share of training structures whose nearest neighbour is closer than that of this one.
     labels

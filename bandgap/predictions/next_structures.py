@@ -7,7 +7,7 @@ improvement for it (`window_ranking`).
 A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is
 not ranked. It is far from the training set because it is wrong, and computing its gap would be a
 waste. A correct structure that is far from the training set (`Predictions.domain`) is ranked: it is
-worth computing. Loads no torch.
+worth computing, also where its interval is therefore wider. Loads no torch.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,7 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.predictions.window_ranking import WindowRanking, rank_for_window, scaled_to
+from bandgap.predictions.withholding import without_widening
 from bandgap.structures.ids import without_renaming
 
 Floats = NDArray[np.float64]
@@ -132,10 +133,11 @@ def _percent(probability: float) -> str:
 
 
 def content_warning(predictions: Predictions, row: int) -> str:
-    """Return the problems of a structure with its content, without a note that its id
-    was changed.
+    """Return the problems of a structure with its content.
+
+    A changed id and a wider interval are none.
     """
-    return without_renaming(predictions.problem[row], predictions.ids[row])
+    return without_widening(without_renaming(predictions.problem[row], predictions.ids[row]))
 
 
 def criteria(details: PredictionDetails, window: Window | None = None) -> list[Criterion]:

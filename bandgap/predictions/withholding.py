@@ -14,6 +14,8 @@ from bandgap.predictions.table import LEVELS, Predictions
 Floats = NDArray[np.float64]
 
 SPREADS: Final = ("sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
+# In every sentence of `Predictions.problem` on a wider interval.
+WIDENED: Final = "Interval widened"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def widen_intervals(predictions: Predictions, *, below_p: float, factor: float) 
     return _with_reasons(
         with_wider_rows(predictions, is_widened, factor=factor),
         is_widened,
-        f"Interval widened {factor:g} times",
+        f"{WIDENED} {factor:g} times",
         below_p=below_p,
     )
 
@@ -125,6 +127,15 @@ def _stretched(quantiles_eV: Floats, centres_eV: Floats, factor: float) -> Float
     return np.where(
         is_upper, np.maximum(quantiles_eV, stretched), np.minimum(quantiles_eV, stretched)
     )
+
+
+def without_widening(problem: str) -> str:
+    """Return the problems of a structure without the sentences on a wider interval.
+
+    >>> without_widening("no hydrogen; Interval widened 2 times: not assessable.")
+    'no hydrogen'
+    """
+    return "; ".join(part for part in problem.split("; ") if WIDENED not in part)
 
 
 def is_below(predictions: Predictions, p: float) -> NDArray[np.bool_]:

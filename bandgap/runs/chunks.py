@@ -242,7 +242,7 @@ def _predict(
     described = describe_new(run, records, cache=plan.cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
-    details = None if labelled is None else record_details(records, drawn, labelled=labelled)
+    details = None if labelled is None else record_details(run, records, drawn, labelled=labelled)
     return as_requested(predictions, calibrator, plan.request), details
 
 

@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.predictions.table import Predictions
-from bandgap.predictions.withholding import with_wider_rows
+from bandgap.predictions.withholding import WIDENED, with_wider_rows
 from bandgap.runs.stored import Run
 from bandgap.structures import StructureRecord
 from bandgap.transfer import get_method
@@ -72,6 +73,12 @@ def left_out_elements(run: Run, record: StructureRecord) -> tuple[str, ...]:
     return tuple(sorted(elements_of(record) - set(run.descriptor.species)))
 
 
+def sd_factors(run: Run, records: Sequence[StructureRecord]) -> NDArray[np.float64]:
+    """Return the factor of the standard deviations of each structure (n,), 1 where all is known."""
+    is_partly = [bool(left_out_elements(run, record)) for record in records]
+    return np.where(is_partly, WIDEN_FACTOR, 1.0)
+
+
 def with_left_out_elements(
     run: Run, records: Sequence[StructureRecord], predictions: Predictions
 ) -> Predictions:
@@ -95,5 +102,5 @@ def _sentence(elements: Sequence[str]) -> str:
     """Return the problem of a structure that is described without these elements."""
     return (
         f"Described without its {' and '.join(elements)} atoms, of which this run has not "
-        f"learned. Interval widened {WIDEN_FACTOR:g} times."
+        f"learned. {WIDENED} {WIDEN_FACTOR:g} times."
     )

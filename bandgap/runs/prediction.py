@@ -132,7 +132,7 @@ def predict_with_details(
     """
     run = load_run(model_folder)
     drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
-    details = record_details(records, drawn, labelled=np.zeros(len(records), dtype=bool))
+    details = record_details(run, records, drawn, labelled=np.zeros(len(records), dtype=bool))
     predictions = record_predictions(run, records, drawn)
     calibrator = stored_calibrator(Path(model_folder))
     return predictions if calibrator is None else calibrator.apply(predictions), details
@@ -363,20 +363,33 @@ def _has_unknown_elements(run: Run, records: Sequence[StructureRecord]) -> bool:
 
 
 def record_details(
-    records: Sequence[StructureRecord], drawn: DrawnRecords, *, labelled: NDArray[np.bool_]
+    run: Run,
+    records: Sequence[StructureRecord],
+    drawn: DrawnRecords,
+    *,
+    labelled: NDArray[np.bool_],
 ) -> "PredictionDetails":
-    """Return the details of predictions; `labelled` (n,) says which records have a known gap."""
+    """Return the details of predictions; `labelled` (n,) says which records have a known gap.
+
+    Draws and noise of structures that are described in part are as wide as their intervals.
+    """
     from bandgap.predictions.details import PredictionDetails, joint_subset
 
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
     unlabelled = ~labelled[drawn.usable]
     draws = drawn.draws
-    joint_rows, means, variances = joint_subset(
-        draws.flat_means_eV[:, unlabelled],
-        draws.noise_variance[unlabelled],
-        drawn.usable[unlabelled],
-    )
+    rows = drawn.usable[unlabelled]
+    means_eV = draws.flat_means_eV[:, unlabelled]
+    noise_variance = draws.noise_variance[unlabelled]
+    if _has_unknown_elements(run, records):
+        from bandgap.runs.new_structures import sd_factors
+
+        factors = sd_factors(run, records)[rows]
+        centres_eV = means_eV.mean(axis=0)
+        means_eV = centres_eV + factors * (means_eV - centres_eV)
+        noise_variance = factors**2 * noise_variance
+    joint_rows, means, variances = joint_subset(means_eV, noise_variance, rows)
     n_atoms = [record.n_atoms if is_usable[i] else 0 for i, record in enumerate(records)]
     return PredictionDetails(
         nearest=tuple(j.nearest if is_usable[i] else "" for i, j in enumerate(drawn.judgements)),

@@ -75,8 +75,9 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     with one structure, or records, in any mixture. y are their gaps (n,) in eV. Every structure
     must be usable; to leave out the others, use `transfer_run` and `predict_run`. A structure with
     an element that the structures learned from lack, as in a fold of a cross-validation, is
-    predicted by its features if `species` names the element, otherwise, with an
-    `UnseenElementWarning`, by the mean and the standard deviation of the gaps learned from.
+    predicted as by `predict_run`: by its features if `species` or the source has the element, or in
+    part, with a wider interval. Where `predict_run` refuses it, the prediction is the mean of the
+    gaps learned from with their standard deviation, and there is an `UnseenElementWarning`.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from bandgap.predictions.gap_distribution import ZERO_EV, GapDistribution
 from bandgap.predictions.table import LEVELS, Predictions
 from bandgap.runs.stored import Run
 from bandgap.structures import StructureRecord
+from bandgap.transfer import get_method
 
 _SMALLEST_SD_EV = 0.01  # where all gaps are equal
 
@@ -86,11 +87,20 @@ def with_unseen_elements(
     text = (
         f"{rows.size:,} of {len(records):,} structures contain {elements}, which the structures"
         f" learned from lack. Their prediction is the mean of the {n:,} gaps learned from, with"
-        f" their standard deviation of {sd_eV:.2g} eV. Name all elements by `species` to describe"
-        " such structures."
+        f" their standard deviation of {sd_eV:.2g} eV. {_remedy(run)}"
     )
     columns |= {name: tuple(values) for name, values in texts.items()}
     return replace(predictions, **columns), text
+
+
+def _remedy(run: Run) -> str:
+    """Return how to describe such structures: `species` is not possible with a source."""
+    if get_method(run.manifest["method"]).transfers:
+        return (
+            "To describe such structures, choose a source that knows the elements, or learn without"
+            " a source and name all elements by `species`."
+        )
+    return "Name all elements by `species` to describe such structures."
 
 
 def _columns(

@@ -6,6 +6,7 @@ torch.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -73,6 +74,19 @@ class MeasuredError:
         return f"{self.rmse_eV:.2f} eV"
 
     @property
+    def conditions(self) -> str:
+        """Numbers of crystals and extras, such as "100 labelled, 103 held out, extra chgnet"."""
+        names = self.extras.split()
+        word = "extra" if len(names) == 1 else "extras"
+        extras = f", {word} {' and '.join(names)}" if names else ""
+        return f"{self.n} labelled, {self.n_test} held out{extras}"
+
+    def measured_with(self, other: "MeasuredError") -> bool:
+        """Whether another error is of the same splits, so that both can be compared."""
+        names = ("kind", "n", "n_test", "splits", "date", "command")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    @property
     def group(self) -> tuple[str | int, ...]:
         """What rows have in common whose errors can be compared."""
         return (*self.setting, self.n_test, self.command)
@@ -137,53 +151,71 @@ def best_measured(
     """Return the candidate with the lowest error on a kind of crystals, None if none was measured.
 
     Of several groups of rows it is the one with the size nearest to `n`, then the one with the most
-    methods, then the one without extras.
+    candidates, then the one with the most methods, then the one without extras.
     """
     matching = [
         group
         for group in groups(measured_errors())
         if (group[0].kind, group[0].levels) == (kind, levels)
         and (group[0].source != NO_SOURCE) == has_source
-        and any(row.method in CANDIDATES for row in group)
+        and _candidates(group)
     ]
     if not matching:
         return None
-    group = min(
-        matching,
-        key=lambda group: (abs(group[0].n - (n or group[0].n)), -len(group), group[0].extras),
-    )
-    return min((row for row in group if row.method in CANDIDATES), key=lambda row: row.rmse_eV)
+
+    def preference(group: Group) -> tuple[int, int, int, str]:
+        first = group[0]
+        return (abs(first.n - (n or first.n)), -len(_candidates(group)), -len(group), first.extras)
+
+    return min(_candidates(min(matching, key=preference)), key=lambda row: row.rmse_eV)
+
+
+def _candidates(group: Group) -> list[MeasuredError]:
+    return [row for row in group if row.method in CANDIDATES]
 
 
 def error_of(
-    kind: CrystalKind, method: str, *, has_source: bool, levels: ElectronLevels = "none"
+    kind: CrystalKind,
+    method: str,
+    *,
+    has_source: bool,
+    levels: ElectronLevels = "none",
+    like: MeasuredError | None = None,
 ) -> MeasuredError | None:
-    """Return the measured error of a method, that with the most splits, None if there is none."""
+    """Return the measured error of a method on a kind of crystals, None if there is none.
+
+    Of several rows it is the one that was measured together with `like`, then the one that was
+    measured with the most other methods, then the one with the fewest labels.
+    """
     rows = [
         row
         for row in measured_errors()
         if (row.kind, row.method, row.levels) == (kind, method, levels)
         and (row.source != NO_SOURCE) == has_source
     ]
-    return max(rows, key=lambda row: (row.splits.isdigit(), row.splits, -row.n), default=None)
+    sizes = Counter(row.group for row in measured_errors())
+
+    def preference(row: MeasuredError) -> tuple[bool, int, int]:
+        return (like is not None and row.measured_with(like), sizes[row.group], -row.n)
+
+    return max(rows, key=preference, default=None)
 
 
 def levels_help(
     kind: CrystalKind, method: str, levels: ElectronLevels, *, has_source: bool
 ) -> bool:
-    """Return whether a method had a lower error with these electron levels than without any."""
-    with_levels = [row for row in measured_errors() if (row.levels, row.method) == (levels, method)]
+    """Return whether a method had a lower error with these electron levels than without any.
+
+    Only errors that were measured together are compared.
+    """
+    rows = [
+        row
+        for row in measured_errors()
+        if (row.kind, row.method, row.source != NO_SOURCE) == (kind, method, has_source)
+    ]
     return any(
-        (row.kind, row.source != NO_SOURCE) == (kind, has_source)
-        and row.rmse_eV
-        < min(
-            (
-                other.rmse_eV
-                for other in measured_errors()
-                if (other.kind, other.method, other.levels) == (kind, method, "none")
-                and (other.n, other.source) == (row.n, row.source)
-            ),
-            default=0.0,
-        )
-        for row in with_levels
+        row.rmse_eV < other.rmse_eV
+        for row in rows
+        for other in rows
+        if (row.levels, other.levels) == (levels, "none") and other.measured_with(row)
     )

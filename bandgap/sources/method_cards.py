@@ -57,7 +57,7 @@ class MethodCard:
         if self.measured is None:
             return ""
         row = self.measured
-        details = ", ".join(filter(None, [f"{row.n} labelled", self.condition]))
+        details = ", ".join(filter(None, [row.conditions, self.condition]))
         return f"RMSE {row.text} on {row.kind} ({details})."
 
 
@@ -65,7 +65,8 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
     """Return the cards of the proposed, the fast and the baseline method.
 
     A method has one card: if it is proposed, the next one is the fast one. A method that was not
-    measured with levels of the molecules has its error without them.
+    measured with levels of the molecules has its error without them. Errors of the last two cards
+    are of the same crystals as that of the first one, where they were measured together.
     """
     fast = [RIDGE] if proposal.transfers else [GAUSSIAN_PROCESS]
     if proposal.method == LAYERS and not target.has_many_rows:
@@ -75,12 +76,19 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
         "Fast": next(method for method in fast if method != proposal.method),
         "Baseline": KERNEL_RIDGE,
     }
-    cards = []
+    cards: list[MethodCard] = []
     for role, name in methods.items():
-        row = error_of(target.kind, name, has_source=proposal.transfers, levels=proposal.levels)
+        like = cards[0].measured if cards else None
+        row = error_of(
+            target.kind,
+            name,
+            has_source=proposal.transfers,
+            levels=proposal.levels,
+            like=like,
+        )
         condition = ""
         if row is None and proposal.levels == MOLECULES:
-            row = error_of(target.kind, name, has_source=proposal.transfers)
+            row = error_of(target.kind, name, has_source=proposal.transfers, like=like)
             condition = WITHOUT_LEVELS
         cards.append(MethodCard(role, name, row, condition))
     return cards

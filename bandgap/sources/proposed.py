@@ -228,12 +228,26 @@ def _measured(
     row = error_of(kind, method, has_source=transfers, levels=levels)
     if row is None:
         return ""
-    without = error_of(kind, method, has_source=transfers) if levels != "none" else None
-    extras = f", extra {row.extras.replace(' ', ' and ')}" if row.extras else ""
-    comparison = "" if without is None else f", without levels {without.text}"
+    without = error_of(kind, method, has_source=transfers, like=row) if levels != "none" else None
+    is_comparable = without is not None and without.measured_with(row)
+    comparison = f", without levels {without.text}" if without and is_comparable else ""
+    return f"Measured on {row.kind} ({row.conditions}): RMSE {row.text}{comparison}."
+
+
+def _gain(
+    kind: CrystalKind, method: str, *, transfers: bool, levels: ElectronLevels, of_what: str
+) -> str:
+    """Return by how much levels that are not installed lowered the error; "" if not measured."""
+    row = error_of(kind, method, has_source=transfers, levels=levels)
+    if row is None:
+        return ""
+    without = error_of(kind, method, has_source=transfers, like=row)
+    comparison = ""
+    if without is not None and without.measured_with(row):
+        comparison = f" instead of {without.text}"
     return (
-        f"Measured on {row.kind} ({row.n} labelled, {row.n_test} held out{extras}): RMSE "
-        f"{row.text}{comparison}."
+        f"With {METHOD} levels of {of_what} it was {row.text}{comparison} ({row.conditions}): "
+        f"install them by {INSTALL_LEVELS}."
     )
 
 
@@ -257,11 +271,13 @@ def _without_source(target: Target, *, levels_installed: bool) -> Proposal:
             f"tenth of a second.{loss}"
         )
     gain = ""
-    with_molecules = error_of(target.kind, method, has_source=False, levels=MOLECULES)
-    if takes_molecules and not levels_installed and with_molecules is not None:
-        gain = (
-            f"With {METHOD} levels of the molecules in each crystal it was {with_molecules.text}: "
-            f"install them by {INSTALL_LEVELS}."
+    if takes_molecules and not levels_installed:
+        gain = _gain(
+            target.kind,
+            method,
+            transfers=False,
+            levels=MOLECULES,
+            of_what="the molecules in each crystal",
         )
     return Proposal(False, method, levels, reason, measured, gain=gain)
 
@@ -270,13 +286,9 @@ def _features_of_source(target: Target, *, levels_installed: bool) -> Proposal:
     """Return the proposal with a source, which is most often a Gaussian process on its features."""
     levels: ElectronLevels = METHOD if target.is_organic and levels_installed else "none"
     method = _best_method(target, transfers=True, levels=levels, otherwise=FEATURES)
-    with_levels = error_of(target.kind, method, has_source=True, levels=METHOD)
     gain = ""
-    if target.is_organic and not levels_installed and with_levels is not None:
-        gain = (
-            f"With {METHOD} levels of every structure it was {with_levels.text}: "
-            f"install them by {INSTALL_LEVELS}."
-        )
+    if target.is_organic and not levels_installed:
+        gain = _gain(target.kind, method, transfers=True, levels=METHOD, of_what="every structure")
     reason = "A Gaussian process on the source model's features takes seconds."
     if method != FEATURES:
         reason = "It had the smallest error of the methods that are proposed."
@@ -285,10 +297,11 @@ def _features_of_source(target: Target, *, levels_installed: bool) -> Proposal:
             f"A Gaussian process on the source model's features and on {METHOD} levels, which take "
             "about a second for each structure."
         )
+    shows = _SHOWS_LAYERS
     of_layers = error_of(target.kind, LAYERS, has_source=True, levels=levels)
-    shows = (
-        _SHOWS_LAYERS if of_layers is None else f"{_SHOWS_LAYERS} Its RMSE was {of_layers.text}."
-    )
+    of_method = error_of(target.kind, method, has_source=True, levels=levels, like=of_layers)
+    if of_layers and of_method and of_layers.measured_with(of_method):
+        shows += f" Its RMSE was {of_layers.text}, that of {method} {of_method.text}."
     return Proposal(
         True,
         method,

@@ -138,19 +138,20 @@ def _without_paths(words: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> _without_paths(["crystals", "--data", "/x", "--out", "y", "--n", "9", "--table", "z"])
+    >>> _without_paths(["crystals", "--data", "/x", "--out=y", "--n", "9", "--table", "z"])
     ['crystals', '--data', 'DATA', '--out', 'OUT', '--n', '9']
     """
     result: list[str] = []
     following = iter(words)
     for word in following:
-        if word == "--table":
-            next(following)
-        elif word in ("--data", "--out"):
-            next(following)
-            result += [word, word.removeprefix("--").upper()]
-        else:
+        option, is_assigned, _ = word.partition("=")
+        if option not in ("--data", "--out", "--table"):
             result.append(word)
+            continue
+        if not is_assigned:
+            next(following)
+        if option != "--table":
+            result += [option, option.removeprefix("--").upper()]
     return result
 
 

@@ -24,7 +24,18 @@ NETWORKS = {"smoke": ((5,), (5, 5)), "laptop": tuple(TABLE_3_2), "paper": tuple(
 BOSTON = "bostonHousing"
 PERCENT = "draws that are zero (%)"
 DISTANCE = "squared maximum mean discrepancy from 10,000 draws of the product"
+SHARE_UNIT = 0.001  # table 3.2 has three digits; its file leaves out zeros at the end
 SHARE = "mean probability that the message is not zero"
+
+
+def second_digit(value: float) -> float:
+    """Return one unit of the second digit: distances have two, of which the file omits zeros.
+
+    >>> second_digit(0.02), second_digit(5.8e-7)
+    (0.001, 1e-08)
+    """
+    exponent = int(f"{value:e}".partition("e")[2])
+    return float(f"1e{exponent - 1}")
 
 
 def run_distances(scale: Scale, seed: int) -> Result:
@@ -53,6 +64,8 @@ def run_distances(scale: Scale, seed: int) -> Result:
         ):
             sd = float(np.std(values, ddof=1))
             fields = printed(table_row, column) | {"printed_error": sd}
+            if quantity == DISTANCE:
+                fields["printed_unit"] = second_digit(fields["printed"])
             rows.append(
                 Row(
                     table="pnn_table_3_1",
@@ -93,6 +106,7 @@ def run_shares(scale: Scale, seed: int) -> Result:
         layers = [str(number) for number in range(2, len(hidden) + 1)] + ["output"]
         for layer, values in zip(layers, np.array(shares).T, strict=True):
             column = "output" if layer == "output" else f"linear_{layer}"
+            fields = printed(table_row, f"rho_{column}", f"se_{layer}")
             rows.append(
                 Row(
                     table="pnn_table_3_2",
@@ -101,7 +115,7 @@ def run_shares(scale: Scale, seed: int) -> Result:
                     quantity=SHARE,
                     value=float(values.mean()),
                     error=float(values.std(ddof=1)) / np.sqrt(n_trials),
-                    **printed(table_row, f"rho_{column}", f"se_{layer}"),
+                    **fields | {"printed_unit": SHARE_UNIT},
                 )
             )
     return Result(

@@ -7,9 +7,11 @@ in the folder that `BANDGAP_TEST_DATA` names.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import norm
 
 from bandgap.foundation.errors import InputError
 from benchmarks.studies.published_tables import printed, row_of
@@ -30,6 +32,7 @@ NETWORKS = ((50,), (10, 10), (10,), (100,))
 NETWORKS_OF = {"smoke": NETWORKS[:1], "laptop": NETWORKS, "paper": NETWORKS}
 N_SPLITS = {"smoke": 2, "laptop": 5, "paper": 20}
 TEST_SHARE = 0.2
+TWO_ERRORS = 2.0
 RMSE = "RMSE"
 LOG_DENSITY = "mean log density"
 # Tables of the networks (50,) and (10, 10), and of the others, by biases and quantity.
@@ -107,7 +110,18 @@ def run(scale: Scale, seed: int) -> Result:
             f"{N_SPLITS[scale]} random splits of 80 to 20 %, 40 passes without early stopping.",
             "Numbers are in the units of the labels. Rows of one set share their splits, so that "
             "disagreements come together.",
+            note_on_differences(rows),
         ],
+    )
+
+
+def note_on_differences(rows: Sequence[Row]) -> str:
+    """Return how many numbers differ by more than two standard errors, and how many by chance."""
+    n_apart = sum(not row.agrees(TWO_ERRORS) for row in rows)
+    n_by_chance = round(2.0 * float(norm.sf(TWO_ERRORS)) * len(rows))
+    return (
+        f"{n_apart} of {len(rows)} numbers differ by more than two standard errors and a printed "
+        f"digit; by chance, with errors that are known exactly, it would be {n_by_chance}."
     )
 
 

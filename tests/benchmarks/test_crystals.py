@@ -302,7 +302,7 @@ def test_rows_of_the_table_have_method_levels_extras_and_mean_error() -> None:
     rows = measured_rows("perovskites", fits, config, date="2026-11-28", command="c")
     assert [(row.method, row.levels, row.source, row.extras) for row in rows] == [
         ("stacking", "GFN1-xTB-molecules", "none", "chgnet xtb"),
-        ("feature_gp", "none", "inorganic", ""),
+        ("feature_gp", "none", "inorganic, trained by the benchmark", ""),
     ]
     assert (rows[0].rmse_eV, rows[0].standard_error_eV, rows[0].splits) == (0.18, "0.012", "3")
 

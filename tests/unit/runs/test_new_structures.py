@@ -9,9 +9,12 @@ from ase.build import molecule
 from bandgap.descriptors import featurize
 from bandgap.posterior.together import draws_together
 from bandgap.predictions.mixtures import mixture_sd
+from bandgap.predictions.next_structures import REDUCTION, SD, next_structures
 from bandgap.runs.new_structures import WIDEN_FACTOR
-from bandgap.runs.prediction import predict_run
+from bandgap.runs.prediction import predict_run, predict_with_details
+from bandgap.runs.regressor import BandGapRegressor
 from bandgap.runs.stored import load_run
+from bandgap.runs.unseen_elements import UnseenElementWarning
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import make_records, record_of
 
@@ -45,7 +48,14 @@ def test_terms_of_a_partly_described_structure_are_those_of_its_other_atoms(
     source_folder, world, tmp_path
 ):
     run = load_run(run_of(source_folder, world, tmp_path, "kernel_ridge"))
-    plain = replace(run.descriptor, soap=None, normalisation="none", roots=False)
+    plain = replace(
+        run.descriptor,
+        soap=None,
+        potential="none",
+        second_potential="none",
+        normalisation="none",
+        roots=False,
+    )
     atoms = molecule("CH3SH")
     without_sulfur = atoms[[symbol != "S" for symbol in atoms.symbols]]
     expected = featurize([record_of("others", without_sulfur)], plain).features
@@ -68,6 +78,19 @@ def test_standard_deviation_is_the_methods_times_the_factor(source_folder, world
     np.testing.assert_allclose((upper - lower)[is_above_zero], widths[is_above_zero], rtol=0.02)
 
 
+def test_partly_described_structure_is_ranked_by_its_wider_distribution(
+    source_folder, world, tmp_path
+):
+    folder = run_of(source_folder, world, tmp_path, "gaussian_process")
+    records = make_records(4, seed=4, prefix="new", names=["CH3SH", "CH4", "C2H6", "CH3OH"])
+    predictions, details = predict_with_details(folder, records)
+    for criterion in (REDUCTION, SD):
+        ranked = next_structures(predictions, details, criterion=criterion)
+        assert (ranked.n_ranked, ranked.n_not_ranked) == (4, 0)
+    sds = np.sqrt(details.means_eV.var(axis=0) + details.noise_variance)
+    np.testing.assert_allclose(sds, predictions.sd_new_eV, rtol=0.05)
+
+
 def test_structure_of_unlearned_elements_in_most_atoms_is_refused(source_folder, world, tmp_path):
     folder = run_of(source_folder, world, tmp_path, "kernel_ridge")
     predictions = predict_run(folder, [record_of("salt", molecule("SiCl4"))])
@@ -83,3 +106,16 @@ def test_method_with_a_source_refuses_an_element_that_source_and_labels_lack(
     predictions = predict_run(folder, make_records(1, seed=4, prefix="new", names=["CH3SH"]))
     assert predictions.status == ("refused",)
     assert "contains S, which the descriptor was not set up for" in predictions.problem[0]
+
+
+@pytest.mark.parametrize("method", ["last_layer_ridge", "kernel_ridge"])
+def test_regressor_describes_in_part_or_says_how_to_describe(source_folder, world, method):
+    source = None if method in NO_SOURCE else source_folder
+    regressor = BandGapRegressor(method, source=source).fit(world.records, world.gaps_eV)
+    new = make_records(1, seed=4, prefix="new", names=["CH3SH"])
+    if method in NO_SOURCE:
+        assert "Described without its S atoms" in regressor.predict_table(new).problem[0]
+        return
+    with pytest.warns(UnseenElementWarning, match="choose a source that knows the elements"):
+        table = regressor.predict_table(new)
+    assert table.mean_eV[0] == pytest.approx(world.gaps_eV.mean(), abs=1e-5)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import InputError
+from bandgap.sources import measured_errors as table
 from bandgap.sources.measured_errors import (
     NO_SOURCE,
     MeasuredError,
@@ -70,22 +71,44 @@ def test_levels_help_only_methods_that_were_measured_with_them() -> None:
     assert not levels_help(ORGANIC, "last_layer_ridge", "GFN1-xTB", has_source=True)
 
 
+def test_error_with_levels_is_not_compared_with_that_of_other_crystals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = measured_errors()[0]
+    with_levels = replace(row, levels="GFN1-xTB", rmse_eV=row.rmse_eV - 0.1)
+    elsewhere = replace(with_levels, n_test=row.n_test + 1)
+    for stored, helps in ((with_levels, True), (elsewhere, False)):
+        monkeypatch.setattr(table, "measured_errors", lambda stored=stored: (row, stored))
+        assert levels_help(row.kind, row.method, "GFN1-xTB", has_source=True) is helps
+
+
 def test_written_rows_replace_those_of_the_same_setting_and_method(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
+    path = tmp_path / "table.csv"
     row = measured_errors()[0]
     other = replace(row, method="stacking")
-    write_rows(table, [row, other])
+    write_rows(path, [row, other])
     better = replace(row, rmse_eV=0.1, command="later")
-    write_rows(table, [better])
-    assert read_table(table) == (other, better)
+    write_rows(path, [better])
+    assert read_table(path) == (other, better)
 
 
 def test_row_of_another_kind_is_refused(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    write_rows(table, [measured_errors()[0]])
-    table.write_text(table.read_text().replace(measured_errors()[0].kind, "glasses"))
+    path = tmp_path / "table.csv"
+    write_rows(path, [measured_errors()[0]])
+    path.write_text(path.read_text().replace(measured_errors()[0].kind, "glasses"))
     with pytest.raises(InputError, match="row 2: not a measured error"):
-        read_table(table)
+        read_table(path)
+
+
+def test_best_method_is_of_the_rows_that_compare_most_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = replace(measured_errors()[0], method="feature_gp", rmse_eV=0.4)
+    alone = [row, replace(row, method="kernel_ridge"), replace(row, method="last_layer_ridge")]
+    compared = [replace(row, n_test=row.n_test + 1, rmse_eV=0.5)]
+    compared += [replace(compared[0], method="btl_pcp_pe", rmse_eV=0.45)]
+    monkeypatch.setattr(table, "measured_errors", lambda: (*alone, *compared))
+    assert best_measured(row.kind, has_source=True) == compared[1]
 
 
 def test_kind_without_a_measurement_has_no_best_method() -> None:

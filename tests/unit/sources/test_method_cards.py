@@ -28,10 +28,11 @@ def test_cards_are_the_proposed_a_fast_and_a_baseline_method(elements, level, tr
     cards = method_cards(target, propose(target, transfers=transfers))
     assert [card.role for card in cards] == ["Recommended", "Fast", "Baseline"]
     assert [card.method for card in cards] == methods
+    assert all(card.measured.measured_with(cards[0].measured) for card in cards)
     for card in cards:
         row = error_of(target.kind, card.method, has_source=transfers)
         assert card.error_eV == row.rmse_eV
-        assert card.sentence == f"RMSE {card.error_eV:.2f} eV on {target.kind} ({row.n} labelled)."
+        assert card.sentence == f"RMSE {card.error_eV:.2f} eV on {target.kind} ({row.conditions})."
 
 
 def test_many_rows_have_a_fast_method_that_takes_no_matrix_of_their_size():
@@ -52,9 +53,9 @@ def test_error_with_levels_of_the_molecules_is_shown_where_it_was_measured():
     target = Target(PEROVSKITES, "HSE06", 10)
     cards = method_cards(target, propose(target, transfers=False, levels_installed=True))
     kind = "lead-iodide perovskites with hybrid gaps"
-    without = f"{kind} (100 labelled, without levels of the molecules)."
+    without = f"{kind} (100 labelled, 100 held out, without levels of the molecules)."
     assert [card.sentence for card in cards] == [
-        f"RMSE 0.18 eV on {kind} (100 labelled).",
+        f"RMSE 0.18 eV on {kind} (100 labelled, 103 held out, extras chgnet and xtb).",
         f"RMSE 0.23 eV on {without}",
         f"RMSE 0.24 eV on {without}",
     ]
