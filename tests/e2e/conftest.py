@@ -1,6 +1,5 @@
 """Fixtures of the browser tests: a running `bandgap app`, a browser, and filled workspaces."""
 
-import fcntl
 import json
 import os
 import re
@@ -126,6 +125,8 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SampleW
     Returns its data directory, which is only copied, the workspace and a prediction of new
     crystals.
     """
+    import fcntl  # not on Windows, where the other tests can be collected
+
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
