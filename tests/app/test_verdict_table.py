@@ -8,7 +8,7 @@ from app.components.data.verdict_view import _shown_columns
 ALWAYS = ["id", "status", "formula", "n_atoms"]
 
 
-def shown(**changed: list[object]) -> list[str]:
+def columns_of_table(**changed: list[object]) -> list[str]:
     table = pd.DataFrame(
         {
             "id": ["salt", "ice"],
@@ -30,7 +30,7 @@ def shown(**changed: list[object]) -> list[str]:
     ids=["files", "zip", "one file"],
 )
 def test_columns_that_say_nothing_are_left_out(files: list[object]) -> None:
-    assert shown(file=files) == ALWAYS
+    assert columns_of_table(file=files) == ALWAYS
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_columns_that_say_nothing_are_left_out(files: list[object]) -> None:
 def test_columns_that_say_something_are_shown(
     changed: dict[str, list[object]], columns: list[str]
 ) -> None:
-    assert set(shown(**changed)) == {*ALWAYS, *columns}
+    assert set(columns_of_table(**changed)) == {*ALWAYS, *columns}
 
 
 def test_single_structure_has_its_kind_and_its_file() -> None:
