@@ -5,7 +5,7 @@ It is in WAL mode. Every call opens a connection, unless `Database.kept_open` ke
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
@@ -168,9 +168,12 @@ class Database:
         """Keep one connection for all SELECT statements in this context (`contextvars`).
 
         Opening a connection takes longer than most statements. Every statement still sees what
-        other connections have committed before it.
+        other connections have committed before it. Errors of the context that are not of its
+        statements pass as they are.
         """
-        with self._errors_translated(), self._connection() as connection:
+        with ExitStack() as stack:
+            with self._errors_translated():
+                connection = stack.enter_context(self._connection())
             token = _kept_connections.set({**_kept_connections.get(), self.path: connection})
             try:
                 yield
@@ -217,15 +220,20 @@ class Database:
         except sqlite3.IntegrityError:
             raise
         except sqlite3.OperationalError as error:
+            if "malformed JSON" in str(error):  # SQLite read a damaged row
+                raise self._damage(error) from error
             raise StoreError(
                 f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}"
             ) from error
         # SQLite's message may quote damaged bytes
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise StoreError(
-                f"The store {self.path} is damaged: {error}. The runs next to it are safe. "
-                "Move this file away and start again; a new one is made."
-            ) from error
+            raise self._damage(error) from error
+
+    def _damage(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"The store {self.path} is damaged: {error}. The runs next to it are safe. "
+            "Move this file away and start again; a new one is made."
+        )
 
 
 def _remedy(text: str) -> str:

@@ -88,6 +88,10 @@ def with_levels(at: AppTest) -> bool:
     )
 
 
+def levels_left_out(at: AppTest) -> bool:
+    return any("electron levels, which are off" in info.value for info in at.info)
+
+
 @pytest.mark.parametrize(
     ("level_of_theory", "installed", "method", "levels"),
     [
@@ -123,6 +127,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     assert ("install them by `pip install" in proposal) == (not installed)
     assert ("RMSE 0.38 to 0.40 eV" in proposal) == (installed and levels)
     assert ("electron levels of 40 structures;" in " ".join(c.value for c in at.caption)) == levels
+    assert not levels_left_out(at)
     roles = [text.value for text in at.markdown if text.value.strip("*") in ROLE_TEXTS]
     assert roles == ["**Recommended**", "**Fast**", "**Baseline**"]
     (other_methods,) = [box for box in at.expander if box.label == f"All methods ({len(METHODS)})"]
@@ -131,6 +136,9 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
         c.value for c in other_methods.caption if c.value.startswith(":gray-badge[research]")
     ]
     assert len(research) == sum(entry.standing == "research" for entry in METHODS.values())
+    at.checkbox(key="method-kernel_ridge").check().run()  # the levels did not help it
+    assert not with_levels(at)
+    assert levels_left_out(at) == levels
 
 
 @pytest.mark.slow

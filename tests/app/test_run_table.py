@@ -82,12 +82,15 @@ def test_csv_of_the_runs_has_ids_seeds_and_tags(
 ) -> None:
     from app.components.compare.run_table import run_rows
 
-    set_run_note(workspace.library, workspace.id, runs[0], RunNote("a note", ("final", "waters")))
     table = visit("compare").data_editor[0].value
-    rows = run_rows(table, {run.id: run for run in workspace.library.runs(workspace.id)})
+    # A note that is stored after the table was drawn, as that of the last edit.
+    set_run_note(workspace.library, workspace.id, runs[0], RunNote("a note", ("final", "waters")))
+    run_of_id = {run.id: run for run in workspace.library.runs(workspace.id)}
+    rows = run_rows(table, run_of_id, workspace=workspace.id)
     assert rows["id"].tolist() == runs
     assert rows["n_test"].tolist() == [20] * 3 and rows["seed"].tolist() == [0] * 3
     assert rows["coverage_95"].between(0, 1).all() and rows["rmse_eV"].notna().all()
+    assert rows["time_s"].between(0, 600).all()
     assert rows["tags"].tolist() == ["final; waters", "", ""]
     assert rows["note"].tolist() == ["a note", "", ""]
 

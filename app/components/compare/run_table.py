@@ -5,6 +5,7 @@ address.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def run_table(
     )
     downloads.csv_button(
         "Download the runs (CSV)",
-        lambda: run_rows(table, runs),
+        partial(run_rows, table, runs, workspace=session.workspace()),
         "runs.csv",
         help="Those that are shown, with notes and tags.",
     )
@@ -129,9 +130,14 @@ def run_frame(
     )
 
 
-def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow]) -> pd.DataFrame:
-    """Return the rows of the table of runs for a CSV: with ids, seeds, and tags as text."""
+def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow], *, workspace: str) -> pd.DataFrame:
+    """Return the rows of the table of runs for a CSV: with ids, seeds, and tags as text.
+
+    Notes and tags are read anew, as the table was drawn before its last edit was stored.
+    """
     rows = [runs[run_id] for run_id in table.index]
+    stored_notes = run_notes(stores.library(), workspace)
+    notes = [stored_notes.get(run_id, RunNote()) for run_id in table.index]
     return pd.DataFrame(
         {
             "id": table.index,
@@ -144,9 +150,9 @@ def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow]) -> pd.DataFrame:
             "rmse_eV": table["rmse_eV"],
             "coverage_95": table["coverage"] / 100,
             "width_95_eV": table["width_eV"],
-            "time": table["time"],
-            "note": table["note"],
-            "tags": ["; ".join(tags) for tags in table["tags"]],
+            "time_s": [summary.time_s for summary in run_summaries(table.index)],
+            "note": [note.text for note in notes],
+            "tags": ["; ".join(note.tags) for note in notes],
         }
     )
 

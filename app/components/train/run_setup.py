@@ -134,6 +134,8 @@ def setup_form(
     with right_column:
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
+        if text := levels_left_out(proposal, picked, base.levels, methods):
+            st.info(words.escaped_sentence(text))
         requests = [with_method(base, name, methods[name], sampler_lengths) for name in picked]
         requests = tested_alike(requests, lacking, methods)
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
@@ -256,6 +258,22 @@ def preset_levels(
         for method in methods
     )
     return proposal.levels if helps else "none"
+
+
+def levels_left_out(
+    proposal: Proposal,
+    picked: Sequence[str],
+    levels: str | None,
+    methods: Mapping[str, MethodEntry],
+) -> str:
+    """Return that the proposed method was picked without its electron levels, or an empty text."""
+    if proposal.levels == "none" or levels != "none" or proposal.method not in picked:
+        return ""
+    return (
+        f"{methods[proposal.method].title} is proposed with electron levels, which are off for "
+        "this start: its error may be larger than the one above. Methods that are started together "
+        "all learn from the levels, or none does. They are switched on under More settings."
+    )
 
 
 def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:

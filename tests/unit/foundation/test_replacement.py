@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.foundation.replacement import check_writable, recover, recover_all, replaced_folder
+from bandgap.foundation.replacement import (
+    check_writable,
+    recover,
+    recover_all,
+    replaced_folder,
+    write_whole,
+)
 
 KILLED = """
 import os, signal, sys
@@ -153,3 +159,17 @@ def test_path_that_cannot_be_written_is_refused_and_the_check_leaves_nothing(
         check_writable(tmp_path / ("long" * 100))
     assert names(tmp_path) == ["file"]
     assert file.read_text() == "text"
+
+
+def test_file_gets_its_name_after_the_disk_has_stored_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "manifest.json"
+    stored = []
+
+    def fsync(descriptor: int) -> None:
+        stored.append((os.fstat(descriptor).st_ino, os.fstat(descriptor).st_size, file.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_whole(file, "{}")
+    assert stored == [(file.stat().st_ino, 2, False)]

@@ -251,3 +251,11 @@ def test_damage_read_by_a_kept_connection_is_an_error_of_the_store(store: JobSto
         store.database.path.write_bytes(b"damaged" * 1000)
         with pytest.raises(StoreError, match="cannot be used|damaged"):
             store.jobs(WS)
+
+
+def test_errors_of_a_page_are_none_of_its_kept_connection(store: JobStore) -> None:
+    with pytest.raises(UnicodeDecodeError), store.database.kept_open():
+        b"\xff of another file".decode()
+    with pytest.raises(StoreError, match="damaged"), store.database.kept_open():
+        store.database.row("SELECT json_extract('{', '$.dataset')")
+    assert store.jobs(WS) == []
