@@ -160,6 +160,11 @@ BAD = {
         METHANE_XYZ.replace("C 0.000 0.000 0.000", "C 0.0 0.0"),
         "line 10: expected an element and three coordinates, found 'C 0.0 0.0'",
     ),
+    "glued": (
+        METHANE_XYZ.replace("0.000 0.000 0.000", "0.000-1.000 0.000"),
+        "line 10: expected an element and three coordinates, found 'C 0.000-1.000 0.000'."
+        " '0.000-1.000' is two numbers without a space",
+    ),
     "nan": (
         METHANE_XYZ.replace("C 0.000", "C nan"),
         "the position of atom 1 (C) is not a finite number",
