@@ -129,12 +129,12 @@ def refused_draft(text: str, *, suffix: str = "") -> Draft:
 def number(text: str) -> float:
     """Return the number in a text, also as Fortran (1.0D-5) and Mathematica (1.0*^-5) write it.
 
-    Raises ValueError if the text is not a number.
+    U+2212, the minus of word processors, is a minus. Raises ValueError if the text is not a number.
     """
     try:
         return float(text)
     except ValueError:
-        plain = text.replace("*^", "e")
+        plain = text.replace("*^", "e").replace("\u2212", "-")
         if _NUMBER.fullmatch(plain):
             return float(plain.translate(_FORTRAN_EXPONENT))
         raise

@@ -75,6 +75,8 @@ def _long_text(ratio: float) -> str:
     fact = f"all atoms are at least {ratio:.2f} times the sum of their covalent radii apart"
     if USUAL_BONDS[0] <= ratio * Bohr <= USUAL_BONDS[1]:
         return f"{fact}; are the lengths in bohr? Then multiply them by {Bohr:.6f}"
+    if USUAL_BONDS[0] <= ratio / 100 <= USUAL_BONDS[1]:
+        return f"{fact}; are the lengths in pm? Then divide them by 100"
     return f"{fact}, so that none has a bond; is the unit of the lengths right?"
 
 

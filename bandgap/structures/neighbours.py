@@ -15,6 +15,9 @@ from bandgap.structures.draft import Unreadable
 # doubled atoms or a wrong unit.
 CLOSEST_ANGSTROM = 0.5
 THINNEST_ANGSTROM = 0.5  # smallest distance of opposite faces of a cell
+# A cell in nm that is read in A: the thinnest ones are about 2 A thin.
+THINNEST_IN_NANOMETRES = 0.15
+IN_NANOMETRES = "Is the unit of the cell nm? Then multiply all lengths by 10."
 # Largest number of atoms in 1 A^3: closest packing of points CLOSEST_ANGSTROM apart. Diamond has
 # 0.18 atoms per A^3.
 DENSEST = math.sqrt(2) / CLOSEST_ANGSTROM**3
@@ -73,9 +76,8 @@ def check_volume(cell: Floats) -> None:
     """Raise Unreadable if a cell (3, 3) has no volume or is thinner than `THINNEST_ANGSTROM`."""
     thinnest = min(heights(cell).tolist())
     if thinnest < THINNEST_ANGSTROM:
-        raise Unreadable(
-            f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
-        )
+        text = f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
+        raise Unreadable(f"{text}. {IN_NANOMETRES}" if thinnest > THINNEST_IN_NANOMETRES else text)
 
 
 def check_density(n_atoms: int, cell: Floats) -> None:
@@ -99,7 +101,7 @@ def cell_unit(volume_per_atom: float) -> str:
     """
     smallest, largest = USUAL_VOLUMES
     if smallest <= volume_per_atom * 1e3 <= largest:
-        return "Is the unit of the cell nm? Then multiply all lengths by 10."
+        return IN_NANOMETRES
     if smallest <= volume_per_atom * 1e-6 <= largest:
         return "Is the unit of the cell pm? Then divide all lengths by 100."
     return ""

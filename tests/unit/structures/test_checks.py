@@ -276,6 +276,12 @@ def test_cell_in_nanometres_is_refused_with_its_unit():
     )
 
 
+def test_primitive_cell_in_nanometres_is_refused_with_its_unit():
+    cell = 'Lattice="0 .28265 .28265 .28265 0 .28265 .28265 .28265 0"'
+    record = read_one(xyz("Ga 0 0 0", "As .14 .14 .14", comment=cell), "a.xyz")
+    assert "0.33 A apart. Is the unit of the cell nm?" in record.problem
+
+
 def test_cell_that_is_too_large_without_a_known_unit_is_asked_for_its_atoms():
     assert "Is the unit of the cell Angstrom, and are atoms missing?" in (
         read_one(rock_salt(length=60.0), "a.xyz").problem

@@ -94,6 +94,10 @@ def test_molecular_crystals_far_apart_are_not_warned_of():
     assert "covalent radii" not in problem(sparse)
 
 
+def test_molecule_in_picometres_is_named():
+    assert "are the lengths in pm? Then divide them by 100" in problem(molecule("H2O"), 100.0)
+
+
 def test_other_wrong_unit_is_named_without_bohr():
     assert "so that none has a bond; is the unit of the lengths right?" in problem(
         CRYSTALS["rock salt"], 3.0
