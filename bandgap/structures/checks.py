@@ -16,6 +16,7 @@ from bandgap.structures.neighbours import (
     REPEAT_ANGSTROM,
     SHORTEST_BOND,
     Pairs,
+    cell_unit,
     cell_volume,
     check_density,
     check_images,
@@ -136,6 +137,7 @@ def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
     density = mass_density(draft.symbols, cell)
     volume_per_atom = cell_volume(cell) / len(draft.symbols)
     facts = f"{density:.2g} g/cm3, {volume_per_atom:.3g} A^3 per atom"
+    unit = cell_unit(volume_per_atom)
     if density > IMPOSSIBLE_DENSITY:
         raise Unreadable(
             f"the crystal has a mass density of {facts}; no solid is that dense. Is the unit of the"
@@ -144,15 +146,13 @@ def _density_warnings(draft: Draft, cell: Floats) -> list[str]:
     if volume_per_atom < IMPOSSIBLE_VOLUME:
         raise Unreadable(
             f"the crystal has {volume_per_atom:.2g} A^3 per atom, and no solid is below"
-            f" {IMPOSSIBLE_VOLUME:g}. Is the unit of the cell Angstrom?"
+            f" {IMPOSSIBLE_VOLUME:g}. {unit or 'Is the unit of the cell Angstrom?'}"
         )
     if density > HIGH_DENSITY:
         return [f"the mass density is very high ({facts}); are atoms there twice?"]
     if density < LOW_DENSITY:
-        return [
-            f"{LOW_DENSITY_TEXT} ({facts}); is the unit of the cell Angstrom, and are"
-            " atoms missing?"
-        ]
+        question = unit or "Is the unit of the cell Angstrom, and are atoms missing?"
+        return [f"{LOW_DENSITY_TEXT} ({facts}). {question}"]
     return []
 
 

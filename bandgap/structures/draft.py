@@ -23,6 +23,7 @@ _FORTRAN_EXPONENT = str.maketrans({"D": "e", "d": "e"})
 NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
 ROW = rf"{NUMBER}[ \t]+{NUMBER}[ \t]+{NUMBER}"
 _NUMBER = re.compile(NUMBER)
+_GLUED_NUMBERS = re.compile(rf"{NUMBER}(?:\(\d*\))?[+-]{NUMBER}(?:\(\d*\))?")
 # A number in a cell of a table: without Fortran's exponents, infinities and words.
 TABLE_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -128,15 +129,32 @@ def refused_draft(text: str, *, suffix: str = "") -> Draft:
 def number(text: str) -> float:
     """Return the number in a text, also as Fortran (1.0D-5) and Mathematica (1.0*^-5) write it.
 
-    Raises ValueError if the text is not a number.
+    U+2212, the minus of word processors, is a minus. Raises ValueError if the text is not a number.
     """
     try:
         return float(text)
     except ValueError:
-        plain = text.replace("*^", "e")
+        plain = text.replace("*^", "e").replace("\u2212", "-")
         if _NUMBER.fullmatch(plain):
             return float(plain.translate(_FORTRAN_EXPONENT))
         raise
+
+
+def glued_numbers(text: str) -> str:
+    """Return the first two numbers in a text without a space between them, "" if there are none."""
+    for token in text.split():
+        if _GLUED_NUMBERS.fullmatch(token):
+            return token
+    return ""
+
+
+def found_text(tokens: list[str]) -> str:
+    """Return tokens for a message that others were expected, which names numbers without spaces."""
+    text = " ".join(tokens)
+    glued = glued_numbers(text)
+    return (
+        f"{quoted(text)}. {quoted(glued)} is two numbers without a space" if glued else quoted(text)
+    )
 
 
 def coordinates(
@@ -146,11 +164,11 @@ def coordinates(
 
     Raises Unreadable, with the number of the line (from 1) and what was expected, if they are not.
     """
-    message = f"line {line}: expected {what}, found {quoted(' '.join(tokens[:3]))}"
     try:
         x, y, z = (number(token) for token in tokens[:3])
     except ValueError:
-        raise Unreadable(message) from None
+        raise Unreadable(f"line {line}: expected {what}, found {found_text(tokens[:3])}") from None
+    message = f"line {line}: expected {what}, found {quoted(' '.join(tokens[:3]))}"
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
         raise Unreadable(f"{message}, which is not finite")
     if max(abs(x), abs(y), abs(z)) > LARGEST_NUMBER:

@@ -15,6 +15,9 @@ from bandgap.structures.draft import Unreadable
 # doubled atoms or a wrong unit.
 CLOSEST_ANGSTROM = 0.5
 THINNEST_ANGSTROM = 0.5  # smallest distance of opposite faces of a cell
+# A cell in nm that is read in A: the thinnest ones are about 2 A thin.
+THINNEST_IN_NANOMETRES = 0.15
+IN_NANOMETRES = "Is the unit of the cell nm? Then multiply all lengths by 10."
 # Largest number of atoms in 1 A^3: closest packing of points CLOSEST_ANGSTROM apart. Diamond has
 # 0.18 atoms per A^3.
 DENSEST = math.sqrt(2) / CLOSEST_ANGSTROM**3
@@ -32,6 +35,7 @@ _FEW_ATOMS = 40
 # Distances of an atom to the nearest one, divided by the sum of the covalent radii, with a bond.
 SHORTEST_BOND = 0.68
 LONGEST_BOND = 1.4
+USUAL_VOLUMES = (5.0, 60.0)  # per atom, cubic Angstrom
 MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
 # Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
@@ -72,9 +76,8 @@ def check_volume(cell: Floats) -> None:
     """Raise Unreadable if a cell (3, 3) has no volume or is thinner than `THINNEST_ANGSTROM`."""
     thinnest = min(heights(cell).tolist())
     if thinnest < THINNEST_ANGSTROM:
-        raise Unreadable(
-            f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
-        )
+        text = f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
+        raise Unreadable(f"{text}. {IN_NANOMETRES}" if thinnest > THINNEST_IN_NANOMETRES else text)
 
 
 def check_density(n_atoms: int, cell: Floats) -> None:
@@ -86,8 +89,22 @@ def check_density(n_atoms: int, cell: Floats) -> None:
     if n_atoms > DENSEST * volume:
         raise Unreadable(
             f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
-            f" {CLOSEST_ANGSTROM} A, which is not accepted. Is the unit of the cell right?"
+            f" {CLOSEST_ANGSTROM} A, which is not accepted."
+            f" {cell_unit(volume / n_atoms) or 'Is the unit of the cell right?'}"
         )
+
+
+def cell_unit(volume_per_atom: float) -> str:
+    """Return the question whether lengths are in nm or pm, "" if neither gives a usual volume.
+
+    `volume_per_atom` is in cubic Angstrom if the lengths are in Angstrom.
+    """
+    smallest, largest = USUAL_VOLUMES
+    if smallest <= volume_per_atom * 1e3 <= largest:
+        return IN_NANOMETRES
+    if smallest <= volume_per_atom * 1e-6 <= largest:
+        return "Is the unit of the cell pm? Then divide all lengths by 100."
+    return ""
 
 
 def check_images(n_atoms: int, cell: Floats, pbc: tuple[bool, bool, bool]) -> None:

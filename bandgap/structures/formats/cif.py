@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from gemmi import cif
 
 from bandgap.foundation.errors import quoted
-from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
+from bandgap.structures.draft import Draft, Format, Unreadable, glued_numbers, refused_draft
 from bandgap.structures.formats.cif_elements import is_vacant, site_element
 from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
 from bandgap.structures.formats.cif_values import (
     column,
-    glued_numbers,
     has_column,
     number_of,
     value_of,

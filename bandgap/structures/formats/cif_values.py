@@ -6,10 +6,9 @@ from functools import lru_cache
 from gemmi import cif
 
 from bandgap.foundation.errors import quoted
-from bandgap.structures.draft import NUMBER, Unreadable, number
+from bandgap.structures.draft import Unreadable, glued_numbers, number
 
 _UNCERTAINTY = re.compile(r"\(\d*\)$")
-_GLUED_NUMBERS = re.compile(rf"{NUMBER}(?:\(\d*\))?[+-]{NUMBER}(?:\(\d*\))?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:\(\d*\))?")
 _CATEGORIES = ("_cell", "_atom_site", "_exptl_crystal", "_chemical_formula")
 
@@ -62,14 +61,6 @@ def number_of(text: str, *, what: str) -> float:
         return number(without_uncertainty(text))
     except ValueError:
         raise Unreadable(f"{what} is {quoted(text)}, {_kind_of_text(text)}") from None
-
-
-def glued_numbers(text: str) -> str:
-    """Return the first two numbers in a text without a space between them, "" if there are none."""
-    for token in text.split():
-        if _GLUED_NUMBERS.fullmatch(token):
-            return token
-    return ""
 
 
 def _kind_of_text(text: str) -> str:

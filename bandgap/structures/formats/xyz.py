@@ -20,6 +20,7 @@ from bandgap.structures.draft import (
     Format,
     Unreadable,
     coordinates,
+    found_text,
     number,
     refused_draft,
 )
@@ -127,8 +128,7 @@ def _checked_rows(
     for line, row in enumerate(frame.rows, start=frame.line + 2):
         if len(row) < n_columns:
             raise Unreadable(
-                f"line {line}: expected an element and three coordinates, found"
-                f" {quoted(' '.join(row))}"
+                f"line {line}: expected an element and three coordinates, found {found_text(row)}"
             )
         values.append(coordinates(row[start : start + 3], line=line))
     return values, [row[comment.species] for row in frame.rows]

@@ -101,7 +101,12 @@ def vasprun(content: str) -> bytes:
     return f'<?xml version="1.0"?><modeling>{content}</modeling>'.encode()
 
 
-LABELS = "from bandgap.cli import main; main()"
+LABELS = """
+import sys
+from bandgap.calculations import read_calculations
+(result,) = read_calculations(sys.argv[1:])
+print(f"no gap; {result.record.problem}" if result.gap_eV != result.gap_eV else result.gap_eV)
+"""
 READ = """
 import sys
 from bandgap.structures import read_paths
@@ -368,7 +373,7 @@ def measure(name: str, folder: Path) -> tuple[str, float, float]:
     file.write_bytes(INPUTS[name]())
     arguments = [READ, str(file)]
     if name.endswith(("vasprun.xml", "vasprun.xml.gz")):
-        arguments = [LABELS, "labels", str(file), "--out", str(folder / "labels.csv")]
+        arguments = [LABELS, str(file)]
     command = [sys.executable, "-S", "-c", LAUNCHER, sys.executable, "-c", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     text, _, usage = result.stdout.rpartition("\n")
@@ -388,6 +393,7 @@ def main() -> None:
             text, seconds, peak = measure(name, Path(folder))
             size = len(INPUTS[name]())
             result = text.strip().partition("\n")[0].replace(f"{folder}/", "").replace("|", "\\|")
+            result = result if len(result) <= 100 else f"{result[:97]}..."
             row = f"| `{name}` | {size:,} | {result} | {seconds:.1f} | {peak:.0f} |"
             sys.stdout.write(f"{row}\n")
             sys.stdout.flush()

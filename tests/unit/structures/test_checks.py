@@ -265,8 +265,26 @@ def test_atom_listed_twice_at_the_same_place_is_refused():
 def test_cell_that_is_a_hundred_times_too_large_gives_a_warning_of_its_density():
     record = read_one(rock_salt(length=564.0), "a.xyz")
     assert record.verdict == (
-        "usable: the mass density is very low (2.2e-06 g/cm3, 2.24e+07 A^3 per atom); is the unit"
-        " of the cell Angstrom, and are atoms missing?"
+        "usable: the mass density is very low (2.2e-06 g/cm3, 2.24e+07 A^3 per atom). Is the unit"
+        " of the cell pm? Then divide all lengths by 100."
+    )
+
+
+def test_cell_in_nanometres_is_refused_with_its_unit():
+    assert "Is the unit of the cell nm? Then multiply all lengths by 10." in (
+        read_one(rock_salt(length=0.564), "a.xyz").problem
+    )
+
+
+def test_primitive_cell_in_nanometres_is_refused_with_its_unit():
+    cell = 'Lattice="0 .28265 .28265 .28265 0 .28265 .28265 .28265 0"'
+    record = read_one(xyz("Ga 0 0 0", "As .14 .14 .14", comment=cell), "a.xyz")
+    assert "0.33 A apart. Is the unit of the cell nm?" in record.problem
+
+
+def test_cell_that_is_too_large_without_a_known_unit_is_asked_for_its_atoms():
+    assert "Is the unit of the cell Angstrom, and are atoms missing?" in (
+        read_one(rock_salt(length=60.0), "a.xyz").problem
     )
 
 

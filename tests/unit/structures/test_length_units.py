@@ -65,10 +65,23 @@ def test_poscar_in_bohr_is_not_ready():
         bulk("Xe", "fcc", 6.2, cubic=True),
         Atoms("He"),
         Atoms("Na", cell=[12.0] * 3, pbc=True),
+        Atoms("NaAr", [(0, 0, 0), (4.99, 0, 0)], cell=[15.0] * 3, pbc=True),
+        Atoms("LiHe", [(0, 0, 0), (4.6, 0, 0)]),
+        bulk("H", "fcc", 1.7, cubic=True),
         Atoms("XeF2", [(0, 0, 0), (1.98, 0, 0), (-1.98, 0, 0)]),
         graphene(vacuum=10),
     ],
-    ids=["argon", "xenon", "helium", "one atom", "xenon fluoride", "graphene"],
+    ids=[
+        "argon",
+        "xenon",
+        "helium",
+        "one atom",
+        "sodium and argon",
+        "lithium and helium",
+        "hydrogen of 500 GPa",
+        "xenon fluoride",
+        "graphene",
+    ],
 )
 def test_structure_without_bonds_by_its_nature_is_not_warned_of(atoms: Atoms):
     assert "covalent radii" not in problem(atoms)
@@ -79,6 +92,10 @@ def test_molecular_crystals_far_apart_are_not_warned_of():
     sparse.set_cell([15.0] * 3)
     sparse.pbc = True
     assert "covalent radii" not in problem(sparse)
+
+
+def test_molecule_in_picometres_is_named():
+    assert "are the lengths in pm? Then divide them by 100" in problem(molecule("H2O"), 100.0)
 
 
 def test_other_wrong_unit_is_named_without_bohr():
@@ -98,3 +115,8 @@ def test_images_of_a_skewed_cell_are_found():
         pbc=(True, True, True),
     )
     assert text == ""
+
+
+def test_warning_of_close_atoms_allows_for_high_pressure():
+    """Cesium of 184 GPa is as dense as cesium whose lengths were read as bohr."""
+    assert "closer than bonds without high pressure" in problem(bulk("Cs", "fcc", 4.1, cubic=True))

@@ -91,6 +91,12 @@ def test_vasp_4_without_symbols_is_refused_and_with_symbols_in_the_comment_read(
             "line 10: expected three coordinates, found '0.5 0.5 nan', which is not finite",
         ),
         (
+            "0.5 0.5 0.0",
+            "0.5-0.5 0.0",
+            "line 10: expected three coordinates, found '0.5-0.5 0.0'."
+            " '0.5-0.5' is two numbers without a space",
+        ),
+        (
             "5.64 0.0 0.0",
             "inf 0.0 0.0",
             f"line 3: {VECTOR}, found 'inf 0.0 0.0', which is not finite",

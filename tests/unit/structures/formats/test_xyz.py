@@ -112,6 +112,12 @@ def test_numbers_as_fortran_and_mathematica_write_them_are_read():
     assert record.atoms.positions.tolist() == [[0, 0, 1e-6], [0, 0, 1.09]]
 
 
+def test_minus_of_word_processors_is_read():
+    record = read_one(frame("", "C 0.0 0.0 0.0\nH 0.0 0.0 \u22121.09\n"), "a.xyz")
+    assert record.atoms is not None
+    assert record.atoms.positions[1].tolist() == [0, 0, -1.09]
+
+
 @pytest.mark.parametrize("symbol", ["C", "c", "6", "C1"])
 def test_element_may_be_in_any_case_numbered_or_a_number(symbol: str):
     assert read_one(frame("", ROWS.replace("C", symbol)), "a.xyz").formula == "CH"
@@ -159,6 +165,11 @@ BAD = {
     "columns": (
         METHANE_XYZ.replace("C 0.000 0.000 0.000", "C 0.0 0.0"),
         "line 10: expected an element and three coordinates, found 'C 0.0 0.0'",
+    ),
+    "glued": (
+        METHANE_XYZ.replace("0.000 0.000 0.000", "0.000-1.000 0.000"),
+        "line 10: expected an element and three coordinates, found 'C 0.000-1.000 0.000'."
+        " '0.000-1.000' is two numbers without a space",
     ),
     "nan": (
         METHANE_XYZ.replace("C 0.000", "C nan"),
