@@ -106,6 +106,11 @@ def expect_empty_home(page: Page, dashboard: Dashboard) -> None:
         expect(page.get_by_text(text)).to_be_visible()
     expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
     expect_to_fit(page, "home-empty")
+    # Opened in the dark theme: a theme that changes while the page is open may leave the title of
+    # the fold in its old colour until the page is drawn again.
+    page.emulate_media(color_scheme="dark")
+    page.goto(dashboard.at())
+    expect_ready(page, "Home")
     expect_legible_in_the_dark(page, "home-empty")
 
 
