@@ -133,7 +133,7 @@ def run_frame(
 def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow], *, workspace: str) -> pd.DataFrame:
     """Return the rows of the table of runs for a CSV: with ids, seeds, and tags as text.
 
-    Notes and tags are read anew, as the table was drawn before its last edit was stored.
+    Notes and tags are read again, as the table was drawn before its last edit was stored.
     """
     rows = [runs[run_id] for run_id in table.index]
     stored_notes = run_notes(stores.library(), workspace)
