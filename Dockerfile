@@ -18,7 +18,7 @@ COPY bandgap ./bandgap
 COPY app ./app
 COPY data ./data
 COPY docs ./docs
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[xtb]'
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
 
 WORKDIR /home/bandgap
 RUN rm -r /home/bandgap/checkout

@@ -1,8 +1,9 @@
 """Electron levels of a structure by tight binding: HOMO, LUMO and gap, in about a second.
 
-GFN1-xTB and GFN2-xTB are computed by tblite, which the extra `xtb` installs. tblite has only the
-Gamma point, so that two cells of the same crystal may have different levels. The Gamma point of a
-supercell corresponds to a mesh of k points; `repeats` says how often a small cell is repeated.
+GFN1-xTB and GFN2-xTB are computed by tblite: a dependency on x86-64 Linux, the extra `xtb` on other
+systems. tblite has only the Gamma point, so that two cells of the same crystal may have different
+levels. The Gamma point of a supercell corresponds to a mesh of k points; `repeats` says how often a
+small cell is repeated.
 Measured errors are in docs/explanation/descriptors.md.
 
 References: S. Grimme et al., J. Chem. Theory Comput. 13, 1989 (2017) (GFN1-xTB); C. Bannwarth
