@@ -42,7 +42,7 @@ class Quantity(Enum):
     )
     DOMAIN_P = (
         *("domain_p", "p-value of the domain", ""),
-        "p-value: upper bound of the share of structures like those learned from that are as "
+        "p-value: share of structures like those learned from that are as "
         "unusual as this one or more; empty where an element is unseen. Only where the run has a "
         "density.",
     )

@@ -26,10 +26,11 @@ class MeasuredSet:
 
 MEASURED: Final[Mapping[str, tuple[MeasuredSet, ...]]] = {
     "source network": (
-        MeasuredSet("demo crystals", 0.53, 0.86),
-        MeasuredSet("organic crystals", 0.56, 0.89),
+        MeasuredSet("demo crystals with new elements", 0.997, 0.860),
+        MeasuredSet("demo crystals with more nitrogen", 0.945, 0.966),
+        MeasuredSet("organic crystals with new elements", 0.998, 0.888),
     ),
-    "descriptor": (MeasuredSet("perovskites", 1.00, 1.00),),
+    "descriptor": (MeasuredSet("molecules for a run on perovskites", 0.995, 1.000),),
 }
 """Sets by the features of the density, as the manifest of a run names them."""
 
@@ -38,14 +39,14 @@ Measured = Mapping[str, tuple[MeasuredSet, ...]]
 
 
 def preferred_measure(features: str, measured: Measured = MEASURED) -> Measure:
-    """Return the p-value where it was better on every set with such features, else the distance.
+    """Return the p-value where its mean area over sets with such features is larger.
 
-    >>> preferred_measure("source network")
+    >>> preferred_measure("descriptor")
     'distance'
     """
     sets = measured.get(features, ())
-    is_better = bool(sets) and all(one.auroc_p > one.auroc_distance for one in sets)
-    return "p-value" if is_better else "distance"
+    gain = sum(one.auroc_p - one.auroc_distance for one in sets)
+    return "p-value" if gain > 0 else "distance"
 
 
 def preference_sentence(features: str, measured: Measured = MEASURED) -> str:
@@ -53,21 +54,23 @@ def preference_sentence(features: str, measured: Measured = MEASURED) -> str:
 
     >>> preference_sentence("descriptor")
     'Read the distance first: it told unfamiliar structures from held-out ones better than the \
-p-value, or as well (AUROC 1.00 against 1.00 on perovskites).'
+p-value, or as well (AUROC 1.00 and 0.99 on molecules for a run on perovskites).'
     """
-    if not measured.get(features):
+    sets = measured.get(features)
+    if not sets:
         return "Read the distance first: it was not compared with the p-value on such features."
-    areas = ", ".join(
-        f"{one.auroc_distance:.2f} against {one.auroc_p:.2f} on {one.name}"
-        for one in measured[features]
-    )
-    areas = f" (AUROC {areas})"
     if preferred_measure(features, measured) == "distance":
+        areas = ", ".join(
+            f"{one.auroc_distance:.2f} and {one.auroc_p:.2f} on {one.name}" for one in sets
+        )
         return (
             "Read the distance first: it told unfamiliar structures from held-out ones better than "
-            f"the p-value, or as well{areas}."
+            f"the p-value, or as well (AUROC {areas})."
         )
+    areas = ", ".join(
+        f"{one.auroc_p:.2f} and {one.auroc_distance:.2f} on {one.name}" for one in sets
+    )
     return (
-        "Read the p-value first: it told unfamiliar structures from held-out ones better than the "
-        f"distance{areas.replace('AUROC', 'AUROC of the distance and of the p-value:')}."
+        "Read the p-value first: over all it told unfamiliar structures from held-out ones better "
+        f"than the distance (AUROC of the p-value and of the distance: {areas})."
     )

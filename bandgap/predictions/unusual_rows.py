@@ -1,4 +1,4 @@
-"""Which structures of a batch are unusual by their p-values, and how many at most by chance.
+"""Which structures of a batch are unusual by their p-values, and how many by chance.
 
 Loads no torch.
 """
@@ -48,7 +48,7 @@ def unusual_counts(p: Floats, status: Sequence[str]) -> tuple[int, int, int]:
 def unusual_facts(p: Floats, status: Sequence[str]) -> dict[str, float | int | None]:
     """Return the counts of a batch for the file that describes its table.
 
-    They are the unusual structures with the largest number expected by chance, and those at the
+    They are the unusual structures with the number expected by chance, and those at the
     false discovery rate, with the largest p-value among them.
 
     Parameters
@@ -71,13 +71,11 @@ def unusual_facts(p: Floats, status: Sequence[str]) -> dict[str, float | int | N
 
 
 def unusual_sentence(n_unusual: int, n_assessed: int, n_not_assessable: int) -> str:
-    """Return in one sentence how many structures are unusual, and how many at most by chance.
-
-    The p-values are conservative, so that the level is the largest expected share.
+    """Return in one sentence how many structures are unusual, and about how many by chance.
 
     >>> unusual_sentence(12, 300, 1)
     'Unusual among the structures learned from (domain_p up to 0.05): 12 of 300, where \
-at most 15 are expected by chance; 1 not assessable.'
+about 15 are expected by chance; 1 not assessable.'
     """
     expected = f"{UNUSUAL * n_assessed:.2g}"
     if UNUSUAL * n_assessed >= 10:
@@ -86,7 +84,7 @@ at most 15 are expected by chance; 1 not assessable.'
     verb = "is" if expected == "1" else "are"
     return (
         f"Unusual among the structures learned from (domain_p up to {UNUSUAL:g}): {n_unusual:,} of "
-        f"{n_assessed:,}, where at most {expected} {verb} expected by chance{remark}."
+        f"{n_assessed:,}, where about {expected} {verb} expected by chance{remark}."
     )
 
 

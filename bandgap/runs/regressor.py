@@ -329,7 +329,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def domain_p(self, X: object) -> tuple[Floats, Floats, Floats]:
         """Return how unusual structures are among those that were learned from.
 
-        The p-value is an upper bound of the share of structures like those that are as unusual as
+        The p-value is the share of structures like those that are as unusual as
         this one or more. It needs `density="flow"` and at least 200 structures to learn from.
 
         Parameters

@@ -59,14 +59,18 @@ class FeatureMap:
         )
 
     def __call__(self, descriptors: NDArray[np.floating[Any]]) -> Floats:
-        """Return the features (n, q); columns of the descriptors after the first p are not used."""
-        raw = descriptors[:, : self.mean.size].astype(np.float64)
+        """Return the features (n, q)."""
+        raw = self.columns(descriptors)
         features: Floats = (powered(raw, self.power) - self.mean) / self.scale
         for i, (weight, bias) in enumerate(self.layers):
             if i:
                 features = np.maximum(features, 0.0)
             features = features @ weight.T + bias
         return features
+
+    def columns(self, descriptors: NDArray[np.floating[Any]]) -> Floats:
+        """Return the first p columns of the descriptors; later ones are not of the descriptor."""
+        return descriptors[:, : self.mean.size].astype(np.float64)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays for a safetensors file."""
@@ -117,7 +121,7 @@ class RunDensity:
         features = self.features(descriptors)
         is_foreign = [not self.elements.issuperset(symbols) for symbols in elements]
         features[np.array(is_foreign, dtype=bool)] = np.nan
-        return self.unusualness.p_values(features)
+        return self.unusualness.p_values(features, self.features.columns(descriptors))
 
     def facts(self) -> dict[str, Any]:
         """Return the manifest's entry."""
@@ -125,7 +129,7 @@ class RunDensity:
             "n": len(self.unusualness.folds),
             "features": "source network" if self.features.layers else "descriptor",
             "dimensions": self.unusualness.flows.config.n_features,
-            "smallest_p": 2 / (len(self.unusualness.folds) + 1),
+            "smallest_p": 1 / (len(self.unusualness.folds) + 1),
         }
 
 
@@ -162,7 +166,11 @@ def fit_run_density(
     """
     features = FeatureMap.of_source(source, has_network=has_network)
     unusualness = fit_unusualness(
-        features(descriptors), columns_are_continuous=has_network, seed=seed, progress=progress
+        features(descriptors),
+        features.columns(descriptors),
+        columns_are_continuous=has_network,
+        seed=seed,
+        progress=progress,
     )
     return RunDensity(features, unusualness, frozenset(elements))
 

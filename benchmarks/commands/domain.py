@@ -30,7 +30,8 @@ def domain(
     sets: Annotated[
         list[str],
         typer.Option(
-            "--set", help="demo, organic or perovskites. May be repeated. Default: all of them."
+            "--set",
+            help="demo, nitrogen, organic or perovskites. May be repeated. Default: all of them.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     n: Annotated[int, typer.Option(min=200, help="Structures that are learned from.")] = 400,
@@ -43,8 +44,9 @@ def domain(
 ) -> None:
     """Compare p-values of flows with the distance to the nearest known structure.
 
-    Unfamiliar structures have elements that the crystals that were learned from lack. On
-    perovskites they are organic molecules, and fewer structures are learned from (250).
+    Unfamiliar structures have elements that the crystals that were learned from lack. Those of
+    `nitrogen` are crystals of the demo with more nitrogen. On perovskites they are organic
+    molecules, and fewer structures are learned from (250).
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.domain import DOMAIN_SETS, DomainBenchmark, run_domain

@@ -93,12 +93,12 @@ def test_predict_shows_the_p_value_its_range_and_the_number_expected_by_chance(
     at = visit("predict", run=run, prediction=prediction)
     p = at.dataframe[0].value["domain_p"]
     expected = (
-        f"domain_p up to 0.05): {(p <= 0.05).sum()} of 2, where at most 0.1 are expected by chance."
+        f"domain_p up to 0.05): {(p <= 0.05).sum()} of 2, where about 0.1 are expected by chance."
     )
     assert expected in texts(at) and "At a false discovery rate of 10 %" in texts(at)
-    # the p-value did not beat the distance with a source network: the distance comes first
-    assert "Read the distance first" in texts(at) and "0.86 against 0.53" in texts(at)
-    assert texts(at).index("Read the distance first") < texts(at).index("(domain_p up to")
+    # the p-value beat the distance with a source network
+    assert "Read the p-value first" in texts(at) and "1.00 and 0.86 on demo" in texts(at)
+    assert texts(at).index("Read the p-value first") < texts(at).index("(domain_p up to")
     columns = list(at.dataframe[0].value.columns)
     assert columns.index("nearest_percentile") < columns.index("domain_p")
     stored = workspace.home.prediction_folder(run, prediction) / PREDICTIONS_CSV
@@ -186,8 +186,8 @@ def test_applicability_shows_the_p_values_of_a_predicted_data_set(
     at = visit("data", data=new)
     at.segmented_control(key="data-view").set_value("Applicability").run()
     assert not at.exception
-    assert "of 2, where at most 0.1 are expected by chance" in texts(at)
-    assert "Read the distance first" in texts(at)
+    assert "of 2, where about 0.1 are expected by chance" in texts(at)
+    assert "Read the p-value first" in texts(at)
     table = at.dataframe[0].value
     assert list(table["id"]) == ["one-sided", "usual"]
     assert table["domain_p"].is_monotonic_increasing

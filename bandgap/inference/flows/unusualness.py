@@ -1,23 +1,28 @@
-r"""How unusual a structure is among known ones: p-values of flows and of neighbour distances.
+r"""How unusual a structure is among known ones: p-values of flows and of distances.
 
 Every known row belongs to one of K folds. Flow k is fitted to the rows outside of fold k, in their
 whitened principal coordinates, and gives the rows of fold k and every new row a log-density and the
-distance to the tenth nearest row that it was fitted to. For a new row, the rows of each fold are
-compared with it by the flow that has not seen them. The counts of all folds together give
-cross-conformal p-values (Vovk 2015):
+distance to the tenth nearest row that it was fitted to. The descriptors give two more scores, the
+distance to the nearest known one and the residual (`known_descriptors`).
 
-    p_low     = (1 + #{i: s(x_i) <= s(x)}) / (n + 1)        unusually unlikely
-    p_high    = (1 + #{i: s(x_i) >= s(x)}) / (n + 1)        unusually likely
-    p_near    = (1 + #{i: dist(x_i) >= dist(x)}) / (n + 1)  far from all known rows
-    p         = min(1, 2 min(p_density, p_near)),  p_density = min(1, 2 min(p_low, p_high))
+A score v of a new row is compared with the scores of the rows of fold k: its surprise is
 
-A likely row is not a typical one: in many dimensions hardly any row lies near the mode. A flow also
-extrapolates through its networks, which the distance to neighbours does not. The factors 2 are
-Bonferroni's, valid whatever the dependence.
+    e(v) = -log(share of the fold's scores above v)          up to their 90th percentile q
+    e(v) = -log(0.1) + (v - q) / (mean excess over q)        beyond it
+
+A row that is too likely is unusual too: in many dimensions hardly any row lies near the mode. The
+surprise of a log-density is that of its more unusual side, less log 2. The total surprise E of a
+row is the largest of its four. The rows of each fold are compared with the new row by the flow that
+has not seen them, and the counts of all folds together give a cross-conformal p-value (Vovk 2015):
+
+    p = (1 + #{i: E(x_i) >= E(x)}) / (n + 1)
+
+It holds whatever the scores are. The surprise only puts four scores on one scale.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +34,7 @@ from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.inference.flows.known_descriptors import KnownDescriptors, fit_known_descriptors
 from bandgap.inference.flows.masked_flow import BatchMoments, FlowConfig
 from bandgap.inference.flows.nonparametric import BasePosterior
 from bandgap.networks.perceptron import Params
@@ -36,7 +42,7 @@ from bandgap.networks.perceptron import Params
 Floats = NDArray[np.float64]
 
 N_FOLDS = 5
-# Fewer known rows give no p-value below 0.01: the smallest one is 2 / (n + 1).
+# Fewer known rows give no p-value below 0.005: the smallest one is 1 / (n + 1).
 MIN_ROWS = 200
 MAX_ROWS = 2_000  # a fixed random subset of more rows is used
 NEIGHBOUR = 10  # the distance to the tenth nearest row
@@ -46,6 +52,7 @@ EXPLAINED = 0.95  # share of the variance that the coordinates have
 ROWS_PER_DIMENSION = 10
 STOPPING_SHARE = 0.15  # of the rows of a flow, by which its training is stopped
 TIE = 1e-7  # scores that differ by less are equal: they depend on the other rows of a chunk
+TAIL = 0.1  # share of a fold's scores beyond which the surprise is extrapolated
 REPEATED_SHARE = 0.01  # share of equal values in a column from which it has no density
 _CHUNK = 2_000
 
@@ -55,7 +62,9 @@ class PValues:
     """How unusual each row is: p (n,), its smallest and largest value over the flows, and parts.
 
     The value of a flow is p if the known rows of all folds were those of its fold: the range is the
-    uncertainty from training and from the finite number of known rows.
+    uncertainty from training and from the finite number of known rows. The parts are the p-values
+    of one score alone: log-density (of both sides), distance to neighbours among the features,
+    distance and residual of the descriptor.
     """
 
     p: Floats
@@ -63,6 +72,8 @@ class PValues:
     highest: Floats
     density: Floats
     neighbours: Floats
+    distance: Floats
+    residual: Floats
 
     def with_range(self) -> Floats:
         """Return p and its smallest and largest value over the flows, (3, n)."""
@@ -83,8 +94,11 @@ class Unusualness:
         Known rows in the coordinates of every flow, (K, n, D).
     folds
         Fold of every known row, (n,).
-    scores, distances
-        Log-density and distance of every known row by the flow of its fold, (n,).
+    descriptors
+        Descriptors of the known rows.
+    scores
+        Four scores of every known row by the flow of its fold, (4, n): log-density, distance to
+        neighbours, distance and residual of the descriptor.
     """
 
     flows: FittedFlows
@@ -92,55 +106,74 @@ class Unusualness:
     rotations: Tensor
     rows: Tensor
     folds: NDArray[np.int64]
+    descriptors: KnownDescriptors
     scores: Floats
-    distances: Floats
 
-    def p_values(self, features: NDArray[Any]) -> PValues:
+    def p_values(self, features: NDArray[Any], descriptors: NDArray[Any] | None = None) -> PValues:
         """Return the p-values of rows of features (n, q); rows with NaN have NaN.
 
-        Raises InputError if the number of features differs.
+        `descriptors` are (n, p). Default: the features. Raises InputError if the number of features
+        or of descriptors differs.
         """
         if features.ndim != 2 or features.shape[1] != self.centres.shape[1]:
             raise InputError(
                 f"density of the known structures: features have shape {features.shape}. "
                 f"Accepted: (n, {self.centres.shape[1]})."
             )
-        is_finite = np.isfinite(features).all(axis=1)
-        parts = np.full((5, len(features)), np.nan)
+        wide = features if descriptors is None else descriptors
+        if wide.shape != (len(features), self.descriptors.n_features):
+            raise InputError(
+                f"density of the known structures: descriptors have shape {wide.shape}. "
+                f"Accepted: ({len(features)}, {self.descriptors.n_features})."
+            )
+        is_finite = np.isfinite(features).all(axis=1) & np.isfinite(wide).all(axis=1)
+        values = np.full((7, len(features)), np.nan)
         usable = np.flatnonzero(is_finite)
         for start in range(0, usable.size, _CHUNK):
             chunk = usable[start : start + _CHUNK]
-            parts[:, chunk] = self._parts(np.asarray(features[chunk], dtype=np.float64))
-        return PValues(*parts)
+            scores = self._scores(
+                np.asarray(features[chunk], dtype=np.float64),
+                np.asarray(wide[chunk], dtype=np.float64),
+            )
+            values[:, chunk] = self._p_values_of(scores)
+        return PValues(*values)
 
-    def _parts(self, features: Floats) -> Floats:
+    def _scores(self, features: Floats, descriptors: Floats) -> Floats:
+        """Return the scores of rows, compared with each fold, (4, K, n)."""
         x = coordinates(torch.from_numpy(features), self.centres, self.rotations)
-        scores = self.flows.log_density(x).numpy()
-        distances = np.stack(
+        log_densities = self.flows.log_density(x).numpy()
+        neighbours = self._neighbour_distances(x)
+        return np.stack([log_densities, neighbours, *self.descriptors.scores(descriptors)])
+
+    def _p_values_of(self, scores: Floats) -> Floats:
+        """Return p, its range and its four parts from scores (4, K, n)."""
+        n_folds, n_rows = scores.shape[1:]
+        # known rows of each fold that are as unusual as the new one: in all, and by each part
+        counts = np.empty((n_folds, 5, n_rows))
+        sizes = np.bincount(self.folds, minlength=n_folds)
+        for k in range(n_folds):
+            known_scores = self.scores[:, self.folds == k]
+            known_parts = surprises(known_scores, known_scores)
+            parts = surprises(scores[:, k], known_scores)
+            counts[k, 0] = _at_least(parts.max(axis=0), known_parts.max(axis=0))
+            for i in range(len(parts)):
+                counts[k, 1 + i] = _at_least(parts[i], known_parts[i])
+        n = len(self.folds)
+        p, *parts_p = (1 + counts.sum(axis=0)) / (1 + n)
+        # the value of a flow: as if the known rows of all folds were those of its fold
+        of_flows = (1 + counts[:, 0] * (n / sizes)[:, None]) / (1 + n)
+        lowest = np.minimum(of_flows.min(axis=0), p)
+        highest = np.maximum(of_flows.max(axis=0), p)
+        return np.stack([p, lowest, highest, *parts_p])
+
+    def _neighbour_distances(self, x: Tensor) -> Floats:
+        """Return the distances (K, n) of rows in the coordinates of every flow, (K, n, D)."""
+        return np.stack(
             [
                 neighbour_distances(x[k], self.rows[k, torch.from_numpy(self.folds != k)])
                 for k in range(len(x))
             ]
         )
-        # counts (flow, kind, n) of the known rows in a fold that are as extreme as the new one
-        counts = np.empty((len(x), 3, len(features)))
-        sizes = np.empty(len(x))
-        for k in range(len(x)):
-            in_fold = self.folds == k
-            known_scores = np.sort(self.scores[in_fold])
-            known_distances = np.sort(self.distances[in_fold])
-            sizes[k] = in_fold.sum()
-            counts[k, 0] = np.searchsorted(known_scores, scores[k] + TIE, side="right")
-            counts[k, 1] = sizes[k] - np.searchsorted(known_scores, scores[k] - TIE)
-            counts[k, 2] = sizes[k] - np.searchsorted(known_distances, distances[k] - TIE)
-        n = sizes.sum()
-        together = (1 + counts.sum(axis=0)) / (1 + n)
-        p, density = _combined(together)
-        as_many = counts * (n / sizes)[:, None, None]
-        of_flows, _ = _combined(((1 + as_many) / (1 + n)).transpose(1, 0, 2))
-        lowest = np.minimum(of_flows.min(axis=0), p)
-        highest = np.maximum(of_flows.max(axis=0), p)
-        return np.stack([p, lowest, highest, density, together[2]])
 
     def distances_to_known(self, features: NDArray[Any]) -> Floats:
         """Return the distance (n,) of features (n, q) to the tenth nearest known row.
@@ -149,11 +182,7 @@ class Unusualness:
         """
         wide = torch.from_numpy(np.asarray(features, dtype=np.float64))
         x = coordinates(wide, self.centres, self.rotations)
-        of_flows = [
-            neighbour_distances(x[k], self.rows[k, torch.from_numpy(self.folds != k)])
-            for k in range(len(x))
-        ]
-        distances: Floats = np.mean(of_flows, axis=0)
+        distances: Floats = self._neighbour_distances(x).mean(axis=0)
         return distances
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -169,8 +198,9 @@ class Unusualness:
             "rows": self.rows.numpy(),
             "folds": self.folds,
             "scores": self.scores,
-            "distances": self.distances,
         }
+        for name, array in self.descriptors.to_arrays().items():
+            arrays[f"descriptors.{name}"] = array
         for block, mean in enumerate(self.flows.moments.means):
             arrays[f"moments.mean.{block}"] = mean.numpy()
             arrays[f"moments.variance.{block}"] = self.flows.moments.variances[block].numpy()
@@ -193,6 +223,12 @@ class Unusualness:
                 if name.startswith("params.")
             }
             rows = tensors["rows"]
+            folds = np.asarray(arrays["folds"], dtype=np.int64)
+            descriptors = {
+                name.removeprefix("descriptors."): value
+                for name, value in arrays.items()
+                if name.startswith("descriptors.")
+            }
             flows = FittedFlows(
                 FlowConfig(rows.shape[2], n_blocks, width),
                 params,
@@ -209,9 +245,9 @@ class Unusualness:
                 tensors["centres"],
                 tensors["rotations"],
                 rows,
-                np.asarray(arrays["folds"], dtype=np.int64),
+                folds,
+                KnownDescriptors.from_arrays(descriptors, folds),
                 np.asarray(arrays["scores"], dtype=np.float64),
-                np.asarray(arrays["distances"], dtype=np.float64),
             )
         except DAMAGE as error:
             raise ArtifactError(
@@ -222,6 +258,7 @@ class Unusualness:
 
 def fit_unusualness(
     features: NDArray[Any],
+    descriptors: NDArray[Any] | None = None,
     *,
     columns_are_continuous: bool = True,
     seed: int = 0,
@@ -235,6 +272,8 @@ def fit_unusualness(
     features
         Features (n, q) of the known structures: pre-activations of a network's hidden layer, or
         standardised descriptors. Outputs of rectified units have no density.
+    descriptors
+        Descriptors (n, p) of the same structures, as computed. Default: the features.
     columns_are_continuous
         Whether no value may be frequent in a column. Descriptors have columns that are 0 where a
         structure lacks an element; their principal coordinates have a density all the same.
@@ -256,16 +295,25 @@ def fit_unusualness(
             f"density of the known structures: features of shape {features.shape}. Accepted: a "
             "table of finite numbers."
         )
-    different = np.unique(np.asarray(features, dtype=np.float64), axis=0)
+    wide = features if descriptors is None else descriptors
+    if len(wide) != len(features) or not np.isfinite(wide).all():
+        raise InputError(
+            f"density of the known structures: descriptors of shape {wide.shape}. Accepted: "
+            f"{len(features)} rows of finite numbers."
+        )
+    different, first_rows = np.unique(
+        np.asarray(features, dtype=np.float64), axis=0, return_index=True
+    )
     if len(different) < MIN_ROWS:
         raise InputError(
             f"{len(different)} different structures are too few for the density of the known "
-            f"structures. It needs {MIN_ROWS}; with fewer, no p-value falls below 0.01."
+            f"structures. It needs {MIN_ROWS}; with fewer, no p-value falls below 0.005."
         )
     random = np.random.default_rng(seed)
     # `unique` sorts the rows, so that their order in the table does not matter
     n = min(len(different), MAX_ROWS)
-    drawn = different[random.permutation(len(different))[:n]]
+    order = random.permutation(len(different))[:n]
+    drawn = different[order]
     if columns_are_continuous:
         _refuse_repeated_values(drawn[:, drawn.std(axis=0) > 0])
     folds = np.arange(n) % N_FOLDS
@@ -282,14 +330,54 @@ def fit_unusualness(
         seed=seed,
         progress=progress,
     )
-    log_densities = flows.log_density(rows).numpy()
-    own_row = np.arange(n)
-    distances = np.empty(n)
-    for k in range(N_FOLDS):
-        distances[folds == k] = neighbour_distances(rows[k, is_fold[k]], rows[k, ~is_fold[k]])
-    return Unusualness(
-        flows, centres, rotations, rows, folds, log_densities[folds, own_row], distances
+    known_descriptors = fit_known_descriptors(
+        np.asarray(wide[first_rows[order]], dtype=np.float64), folds, seed=seed
     )
+    unusualness = Unusualness(
+        flows, centres, rotations, rows, folds, known_descriptors, np.empty((4, 0))
+    )
+    # of each row, the scores by the flow of its fold
+    scores = unusualness._scores(drawn, np.asarray(wide[first_rows[order]], dtype=np.float64))
+    return replace(unusualness, scores=scores[:, folds, np.arange(n)])
+
+
+def surprises(scores: Floats, known_scores: Floats) -> Floats:
+    """Return how surprising scores (4, m) are among those of known rows (4, n), (4, m).
+
+    The first score, a log-density, is surprising on both sides; the others where they are large.
+    """
+    log_density, *distances = scores
+    known_log_density, *known_distances = known_scores
+    unlikely = surprise(-log_density, -known_log_density)
+    likely = surprise(log_density, known_log_density)
+    return np.stack(
+        [
+            np.maximum(unlikely, likely) - math.log(2.0),
+            *map(surprise, distances, known_distances),
+        ]
+    )
+
+
+def surprise(values: Floats, known_values: Floats) -> Floats:
+    """Return -log of the share of known values above each value; exponential beyond the tail."""
+    ordered = np.sort(known_values)
+    n = len(ordered)
+    shares_above = 1.0 - (np.arange(n) + 0.5) / n
+    inside = -np.log(np.maximum(np.interp(values, ordered, shares_above), TAIL))
+    threshold = float(np.quantile(ordered, 1.0 - TAIL))
+    excess = ordered[ordered > threshold] - threshold
+    scale = float(excess.mean()) if excess.size else 0.0
+    scale = max(scale, 1e-12 * abs(threshold), float(np.finfo(np.float64).tiny))
+    beyond = np.maximum(values - threshold, 0.0) / scale
+    total: Floats = inside + beyond
+    return total
+
+
+def _at_least(values: Floats, known_values: Floats) -> NDArray[np.int64]:
+    """Return for each value how many known values are as large or larger."""
+    ordered = np.sort(known_values)
+    n_smaller = np.searchsorted(ordered, values - TIE)
+    return np.asarray(len(ordered) - n_smaller, dtype=np.int64)
 
 
 def coordinates(features: Tensor, centres: Tensor, rotations: Tensor) -> Tensor:
@@ -301,12 +389,6 @@ def neighbour_distances(x: Tensor, rows: Tensor) -> Floats:
     """Return the distance (n,) of rows x (n, D) to the tenth nearest of other rows (m, D)."""
     distances: Floats = torch.cdist(x, rows).kthvalue(min(NEIGHBOUR, len(rows)), dim=1)[0].numpy()
     return distances
-
-
-def _combined(parts: Floats) -> tuple[Floats, Floats]:
-    """Return p and its density part from p_low, p_high and p_near, stacked on the first axis."""
-    density = np.minimum(1.0, 2 * np.minimum(parts[0], parts[1]))
-    return np.minimum(1.0, 2 * np.minimum(density, parts[2])), density
 
 
 def _principal_coordinates(features: Tensor, is_used: Tensor) -> tuple[Tensor, Tensor]:

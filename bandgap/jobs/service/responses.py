@@ -38,7 +38,7 @@ class Row(BaseModel):
 
 
 class Unusual(BaseModel):
-    """How many structures of a request are unusual, and how many at most by chance."""
+    """How many structures of a request are unusual, and about how many by chance."""
 
     p_up_to: float = Field(description="P-value up to which a structure is called unusual.")
     n_unusual: int

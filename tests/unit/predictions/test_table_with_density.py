@@ -136,7 +136,7 @@ def test_counts_say_how_many_are_unusual_and_how_many_not_assessable(
     predictions: Predictions,
 ) -> None:
     sentence = unusual_counts_sentence(counts_of(predictions))
-    assert "1 of 2, where at most 0.1 are expected by chance; 1 not assessable" in sentence
+    assert "1 of 2, where about 0.1 are expected by chance; 1 not assessable" in sentence
     without = dataclasses.replace(predictions, domain_p=None)
     assert unusual_counts_sentence(counts_of(without)) == ""
 

@@ -42,10 +42,10 @@ def test_counts_tell_refused_structures_from_those_that_are_not_assessable() -> 
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ((12, 300, 0), "12 of 300, where at most 15 are expected by chance."),
-        ((1, 20, 3), "1 of 20, where at most 1 is expected by chance; 3 not assessable."),
-        ((0, 3, 0), "0 of 3, where at most 0.15 are expected by chance."),
-        ((2_000, 30_000, 0), "2,000 of 30,000, where at most 1,500 are expected by chance."),
+        ((12, 300, 0), "12 of 300, where about 15 are expected by chance."),
+        ((1, 20, 3), "1 of 20, where about 1 is expected by chance; 3 not assessable."),
+        ((0, 3, 0), "0 of 3, where about 0.15 are expected by chance."),
+        ((2_000, 30_000, 0), "2,000 of 30,000, where about 1,500 are expected by chance."),
     ],
 )
 def test_sentence_has_the_number_expected_by_chance(

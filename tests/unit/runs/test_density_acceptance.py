@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 
 from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.table import elements_of
@@ -26,7 +26,7 @@ from bandgap.structures import StructureRecord, read_paths
 pytestmark = pytest.mark.slow
 LOG = logging.getLogger(__name__)
 
-N_KNOWN = 800
+N_KNOWN = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -60,20 +60,24 @@ def p_values_of(
 
 
 def test_p_values_of_held_out_demo_crystals_hold_their_level(source: SourceModel) -> None:
-    """800 crystals held out; the level has a standard error of 0.8 points at 5 %."""
+    """600 crystals held out: the share at 5 % has a standard error of 0.9 points.
+
+    The 1,000 known ones add 0.7. The test of the whole distribution regards them as exact.
+    """
     known_crystals, held_out = demo_crystals()
     p = p_values_of(source, density_of(source, known_crystals), held_out)
     assessed = np.isfinite(p.p)
     assert assessed.sum() >= 500
     LOG.info("p up to 0.05: %.3f", np.mean(p.p[assessed] <= 0.05))
+    LOG.info("Kolmogorov-Smirnov: %.3g", kstest(p.p[assessed], "uniform").pvalue)
     assert 0.02 <= np.mean(p.p[assessed] <= 0.05) <= 0.08
+    assert kstest(p.p[assessed], "uniform").pvalue > 1e-3
 
 
 def test_each_flow_ranks_held_out_crystals_as_it_ranks_its_own_fold(source: SourceModel) -> None:
     """A p-value is a rank among the scores of a fold: both samples have one distribution.
 
-    p itself is conservative, because the ranks of five flows are averaged and by Bonferroni. Each
-    of the ten tests fails by chance once in 1,000.
+    Each of the ten tests fails by chance once in 1,000.
     """
     known_crystals, held_out = demo_crystals()
     unusualness = density_of(source, known_crystals).unusualness
@@ -85,8 +89,8 @@ def test_each_flow_ranks_held_out_crystals_as_it_ranks_its_own_fold(source: Sour
         is_fold = unusualness.folds == k
         other_rows = unusualness.rows[k, torch.from_numpy(~is_fold)]
         for name, new, known_values in (
-            ("score", scores[k], unusualness.scores[is_fold]),
-            ("distance", neighbour_distances(x[k], other_rows), unusualness.distances[is_fold]),
+            ("score", scores[k], unusualness.scores[0, is_fold]),
+            ("distance", neighbour_distances(x[k], other_rows), unusualness.scores[1, is_fold]),
         ):
             p_of_test = ks_2samp(new, known_values).pvalue
             LOG.info("Kolmogorov-Smirnov, flow %d, %s: %.3g", k, name, p_of_test)

@@ -52,7 +52,7 @@ def run(world: World, source_folder: Path, tmp_path_factory: pytest.TempPathFact
 def test_manifest_says_how_many_structures_and_dimensions_the_density_has(run: Path) -> None:
     facts = json.loads((run / "manifest.json").read_text())["density"]
     assert facts["n"] == 200 and facts["features"] == "source network"
-    assert facts["smallest_p"] == pytest.approx(2 / 201)
+    assert facts["smallest_p"] == pytest.approx(1 / 201)
     assert 1 <= facts["dimensions"] <= 4  # units of the last hidden layer
 
 
