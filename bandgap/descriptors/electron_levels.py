@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bandgap.descriptors import tight_binding
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.blocks import Block, NoFeaturesError
+from bandgap.descriptors.rdkit_package import check_rdkit
 from bandgap.foundation.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ METHOD: Final = "GFN1-xTB"
 SUPERCELL: Final = "GFN1-xTB-supercell"
 # Of every molecule of the crystal alone (`molecule_levels`), for hybrid crystals.
 MOLECULES: Final = "GFN1-xTB-molecules"
+# Of every molecule by Hückel's method, from its bonds alone, in milliseconds (`huckel`).
+HUECKEL: Final = "Hueckel-molecules"
 
 
 def check_levels(levels: str) -> None:
@@ -39,6 +42,8 @@ def checked_levels(levels: str) -> ElectronLevels:
 def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float64]:
     """Return gap, HOMO and LUMO (3,) in eV; raise NoFeaturesError if the structure has none."""
     assert levels != "none"  # whose width is 0, so that this function is not called
+    if levels == HUECKEL:
+        return _huckel_levels(atoms)
     try:
         if levels == MOLECULES:
             # Imports ASE, which the dashboard must not load.
@@ -48,6 +53,24 @@ def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float6
         return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
+
+
+def _huckel_levels(atoms: "Atoms") -> NDArray[np.float64]:
+    from bandgap.descriptors.bond_orders import NoBondsError
+    from bandgap.descriptors.huckel import huckel_levels_eV
+
+    try:
+        return huckel_levels_eV(atoms)
+    except NoBondsError as error:
+        raise NoFeaturesError(f"has no levels by Hückel's method: {error}.") from error
+
+
+def check_installed(levels: ElectronLevels) -> None:
+    """Raise ConfigError if the package that computes these levels is not installed."""
+    if levels == HUECKEL:
+        check_rdkit()
+    else:
+        tight_binding.check_installed()
 
 
 def tight_binding_gaps_problem(level_of_theory: str) -> str:
@@ -62,7 +85,7 @@ def tight_binding_gaps_problem(level_of_theory: str) -> str:
 
 def refuse_tight_binding_gaps(levels: ElectronLevels, level_of_theory: str) -> None:
     """Raise InputError if electron levels are requested and the labels are tight-binding gaps."""
-    if levels != "none" and (problem := tight_binding_gaps_problem(level_of_theory)):
+    if levels not in ("none", HUECKEL) and (problem := tight_binding_gaps_problem(level_of_theory)):
         raise InputError(problem)
 
 
@@ -72,5 +95,5 @@ BLOCK: Final = Block(
     name=lambda levels: f"{levels} gap, HOMO, LUMO",
     describe=electron_levels,
     is_slow=True,
-    check=lambda levels: tight_binding.check_installed(),
+    check=check_installed,
 )

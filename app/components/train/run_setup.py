@@ -25,7 +25,12 @@ from app.components.train.unseen_elements import (
     unseen_sentence,
 )
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import MOLECULES, SUPERCELL, tight_binding_gaps_problem
+from bandgap.descriptors.electron_levels import (
+    HUECKEL,
+    MOLECULES,
+    SUPERCELL,
+    tight_binding_gaps_problem,
+)
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work
@@ -109,6 +114,7 @@ def setup_form(
             available=n_taken(picked, lacking, methods),
             usual=usual_lengths(methods),
             levels_installed=installed,
+            bonds_installed=stores.bonds_installed(),
             numbers=stores.numbers(dataset),
             levels=preset_levels(proposal, picked, kind=target.kind),
             more=more,
@@ -278,7 +284,7 @@ def levels_left_out(
 
 def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:
     """Return why these transfers cannot learn from electron levels, or an empty text."""
-    with_levels = bool(requests) and requests[0].levels != "none"
+    with_levels = bool(requests) and requests[0].levels not in ("none", HUECKEL)
     return tight_binding_gaps_problem(dataset.level_of_theory) if with_levels else ""
 
 
@@ -328,6 +334,7 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
         names = {
             SUPERCELL: "electron levels at more k points",
             MOLECULES: "levels of the molecules",
+            HUECKEL: "Hückel levels",
         }
         title.append(names.get(request.levels or "", "electron levels"))
     if request.baseline:
