@@ -27,7 +27,7 @@ from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.electron_levels import HUECKEL, METHOD, MOLECULES
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.descriptors.potentials import (
     FOR_DATA_SETS,
     NONE,
@@ -91,10 +91,9 @@ class CrystalSet:
 
     def proposed_among(self, names: Collection[str]) -> str:
         """Return the proposed method, with its electron levels if it was fitted with them."""
-        with_levels = next(
-            (name for name in names if name.startswith(f"{self.proposed}+")), self.proposed
-        )
-        return with_levels if self.levels else self.proposed
+        suffixes = ("+both", "+levels", "+molecules", "+hueckel") if self.levels else ()
+        with_levels = (f"{self.proposed}{suffix}" for suffix in suffixes)
+        return next((name for name in with_levels if name in names), self.proposed)
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {
@@ -118,7 +117,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         (100,),
         700,
         "molecules",
-        (METHOD, HUECKEL),
+        (METHOD, HUECKEL, BOTH),
         kind="PBE gaps of organic crystals, described by their molecules",
     ),
 }
@@ -292,10 +291,9 @@ def _extra_of(potential: str) -> str:
 
 
 def _extras_of_levels(levels: ElectronLevels) -> list[str]:
-    """Return the extra that computes electron levels, nothing for "none"."""
-    if levels == "none":
-        return []
-    return ["rdkit"] if levels == HUECKEL else ["xtb"]
+    """Return the extras that compute electron levels, nothing for "none"."""
+    extras = ["rdkit"] if levels in (HUECKEL, BOTH) else []
+    return extras if levels in ("none", HUECKEL) else [*extras, "xtb"]
 
 
 def _used_potentials(config: CrystalsBenchmark) -> list[str]:

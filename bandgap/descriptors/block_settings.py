@@ -15,7 +15,12 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 
 ElectronLevels = Literal[
-    "none", "GFN1-xTB", "GFN1-xTB-supercell", "GFN1-xTB-molecules", "Hueckel-molecules"
+    "none",
+    "GFN1-xTB",
+    "GFN1-xTB-supercell",
+    "GFN1-xTB-molecules",
+    "Hueckel-molecules",
+    "GFN1-xTB-and-Hueckel",
 ]
 
 

@@ -15,7 +15,6 @@ from bandgap.foundation.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from ase import Atoms
 
-GAP_COLUMN: Final = -3  # of the gap in a feature vector with levels, counted from its end
 METHOD: Final = "GFN1-xTB"
 # Of a supercell where the cell is small, which samples more k points than Gamma.
 SUPERCELL: Final = "GFN1-xTB-supercell"
@@ -23,6 +22,8 @@ SUPERCELL: Final = "GFN1-xTB-supercell"
 MOLECULES: Final = "GFN1-xTB-molecules"
 # Of every molecule by Hückel's method, from its bonds alone, in milliseconds (`huckel`).
 HUECKEL: Final = "Hueckel-molecules"
+# METHOD, then HUECKEL.
+BOTH: Final = "GFN1-xTB-and-Hueckel"
 
 
 def check_levels(levels: str) -> None:
@@ -40,10 +41,16 @@ def checked_levels(levels: str) -> ElectronLevels:
 
 
 def electron_levels(atoms: "Atoms", levels: ElectronLevels) -> NDArray[np.float64]:
-    """Return gap, HOMO and LUMO (3,) in eV; raise NoFeaturesError if the structure has none."""
+    """Return gap, HOMO and LUMO (3,) in eV, of both ways for `BOTH` (6,).
+
+    Raises NoFeaturesError if the structure has none.
+    """
     assert levels != "none"  # whose width is 0, so that this function is not called
     if levels == HUECKEL:
         return _huckel_levels(atoms)
+    if levels == BOTH:  # the quick ones first, which may refuse the structure
+        of_bonds = _huckel_levels(atoms)
+        return np.concatenate([electron_levels(atoms, METHOD), of_bonds])
     try:
         if levels == MOLECULES:
             # Imports ASE, which the dashboard must not load.
@@ -67,10 +74,17 @@ def _huckel_levels(atoms: "Atoms") -> NDArray[np.float64]:
 
 def check_installed(levels: ElectronLevels) -> None:
     """Raise ConfigError if the package that computes these levels is not installed."""
-    if levels == HUECKEL:
+    if levels in (HUECKEL, BOTH):
         check_rdkit()
-    else:
+    if levels != HUECKEL:
         tight_binding.check_installed()
+
+
+def n_levels(levels: ElectronLevels) -> int:
+    """Return the number of features of these levels; the gap is the first of them."""
+    if levels == "none":
+        return 0
+    return 6 if levels == BOTH else 3
 
 
 def tight_binding_gaps_problem(level_of_theory: str) -> str:
@@ -91,7 +105,7 @@ def refuse_tight_binding_gaps(levels: ElectronLevels, level_of_theory: str) -> N
 
 BLOCK: Final = Block(
     "levels",
-    width=lambda levels: 0 if levels == "none" else 3,
+    width=n_levels,
     name=lambda levels: f"{levels} gap, HOMO, LUMO",
     describe=electron_levels,
     is_slow=True,

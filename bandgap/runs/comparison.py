@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import HUECKEL, METHOD, MOLECULES
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.evaluation.gap_scores import gap_figures
 from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.config import fingerprint
@@ -48,6 +48,7 @@ _LEVELS: Final[Mapping[str, ElectronLevels]] = {
     "levels": METHOD,
     "molecules": MOLECULES,
     "hueckel": HUECKEL,
+    "both": BOTH,
 }
 
 
@@ -59,7 +60,7 @@ class Comparison:
     `by_formula` all structures of one formula are on the same side of a split. A method named
     NAME@K starts from the first K networks of the source; one named NAME+levels gets electron
     levels, one named NAME+molecules those of the molecules of each crystal, and one named
-    NAME+hueckel those by Hückel's method.
+    NAME+hueckel those by Hückel's method; NAME+both gets these and those of NAME+levels.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -106,7 +107,8 @@ def entrant_of(name: str) -> Entrant:
         raise InputError(
             f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and "
             "either with +levels for a method that gets electron levels, +molecules for one that "
-            "gets those of the molecules of each crystal, or +hueckel for those by Hückel's method."
+            "gets those of the molecules of each crystal, +hueckel for those by Hückel's method, "
+            "or +both for these and +levels."
         )
     return Entrant(method, int(count) if at else None, _LEVELS[suffix] if plus else "none")
 
@@ -119,7 +121,7 @@ def levels_of(names: Iterable[str]) -> ElectronLevels:
     kinds = {entrant_of(name).levels for name in names} - {"none"}
     if len(kinds) > 1:
         raise InputError(
-            "methods with different electron levels (+levels, +molecules, +hueckel) are compared "
+            "methods with different electron levels (such as +levels and +hueckel) are compared "
             "together. Compare them one after another, in different folders."
         )
     return kinds.pop() if kinds else "none"

@@ -37,8 +37,9 @@ def crystals(
         typer.Option(
             "--method",
             help="A method; NAME+levels with electron levels (organic), NAME+molecules with those "
-            "of the molecules (perovskites), NAME+hueckel with those by Hückel's method (both). "
-            "Transfer methods are left out on inorganic. May be repeated.",
+            "of the molecules (perovskites), NAME+hueckel with those by Hückel's method (both "
+            "sets), NAME+both with these and electron levels (organic). Transfer methods are left "
+            "out on inorganic. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[

@@ -11,7 +11,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import HUECKEL, METHOD, MOLECULES, SUPERCELL
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES, SUPERCELL
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -139,8 +139,8 @@ def choose_split(
         )
         of_bonds = st.checkbox(
             "Learn from levels by Hückel's method",
-            value=levels == HUECKEL and bonds_installed,
-            disabled=with_levels or not bonds_installed,
+            value=levels in (HUECKEL, BOTH) and bonds_installed,
+            disabled=of_molecules or dense or not bonds_installed,
             help=_HUECKEL_HELP
             + ("" if bonds_installed else _BONDS_MISSING)
             + help_link("how-to/electron-levels", "Levels by Hückel's method"),
@@ -196,6 +196,8 @@ def choose_split(
         levels_name = SUPERCELL if dense else METHOD
         if of_molecules:
             levels_name = MOLECULES
+        elif of_bonds and not dense:
+            levels_name = BOTH
     elif of_bonds:
         levels_name = HUECKEL
     request = TransferRequest(
@@ -264,8 +266,8 @@ _MOLECULES_HELP = (
 )
 _HUECKEL_HELP = (
     "Gap, HOMO and LUMO of the molecules in a structure, from their bonds alone: milliseconds "
-    "for each, where tight binding is not installed or takes too long. A structure without a "
-    "molecule is left out."
+    "for each, in addition to tight binding or instead of it. A structure without a molecule is "
+    "left out."
 )
 _SUPERCELL_HELP = (
     "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "

@@ -10,8 +10,14 @@ pytest.importorskip("rdkit")
 
 from bandgap.descriptors import featurize
 from bandgap.descriptors.bond_orders import NoBondsError
-from bandgap.descriptors.electron_levels import electron_levels, refuse_tight_binding_gaps
+from bandgap.descriptors.electron_levels import (
+    electron_levels,
+    n_levels,
+    refuse_tight_binding_gaps,
+)
 from bandgap.descriptors.huckel import ALPHA_EV, BETA_EV, SIGMA, huckel_levels_eV, pi_electrons
+from bandgap.foundation.errors import InputError
+from bandgap.runs.run_domain import _values_by_name
 from tests.unit.descriptors.samples import CONFIGS, WRITTEN_OTHERWISE, crystal, ethanol, record
 from tests.unit.descriptors.test_bond_orders import geometry
 from tests.unit.structures.test_fragments import hybrid_perovskite
@@ -105,6 +111,23 @@ def test_structure_without_a_molecule_is_left_out_with_the_reason():
 
 def test_levels_from_bonds_are_accepted_for_tight_binding_gaps():
     refuse_tight_binding_gaps("Hueckel-molecules", "GFN1-xTB")
+
+
+def test_levels_of_both_ways_are_those_of_tight_binding_and_then_of_bonds():
+    pytest.importorskip("tblite")
+    both = electron_levels(ethanol(), "GFN1-xTB-and-Hueckel")
+    assert both.shape == (n_levels("GFN1-xTB-and-Hueckel"),) == (6,)
+    np.testing.assert_allclose(both[:3], electron_levels(ethanol(), "GFN1-xTB"))
+    np.testing.assert_allclose(both[3:], electron_levels(ethanol(), "Hueckel-molecules"))
+    with pytest.raises(InputError, match="would nearly be the answer"):
+        refuse_tight_binding_gaps("GFN1-xTB-and-Hueckel", "GFN1-xTB")
+
+
+def test_gap_of_both_ways_in_a_feature_vector_is_that_of_tight_binding():
+    features = np.arange(20.0).reshape(2, 10)
+    descriptor = replace(CONFIG, levels="GFN1-xTB-and-Hueckel")
+    values = _values_by_name(features, None, descriptor, baseline="")
+    assert values["GFN1-xTB-and-Hueckel gap"].tolist() == [4.0, 14.0]
 
 
 def test_hydrogen_has_the_levels_of_a_saturated_molecule():
