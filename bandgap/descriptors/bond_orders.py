@@ -62,10 +62,8 @@ def molecules_of(atoms: "Atoms") -> list[tuple[Any, int]]:
     for fragment in fragments(atoms):
         skeleton = skeleton_of(fragment)
         charge = formal_charge(fragment)
-        bonds = sorted(
-            sorted((b.GetBeginAtomIdx(), b.GetEndAtomIdx())) for b in skeleton.GetBonds()
-        )
-        key = (*(atom.GetAtomicNum() for atom in skeleton.GetAtoms()), *map(tuple, bonds), charge)
+        numbers = (atom.GetAtomicNum() for atom in skeleton.GetAtoms())
+        key = (*numbers, *_pairs_of(skeleton), charge)
         skeletons[key] = skeleton
         counts[key] = counts.get(key, 0) + 1
     if not counts:
@@ -105,7 +103,7 @@ def with_bond_orders(skeleton: Any, charge: int) -> Any:
         If no bond orders are found in `LIMIT_S`, or an atom has more bonds than it can have.
     """
     chem = rdkit_module()
-    pairs = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in skeleton.GetBonds()]
+    pairs = _pairs_of(skeleton)
     numbers = [atom.GetAtomicNum() for atom in skeleton.GetAtoms()]
     degrees = [atom.GetDegree() for atom in skeleton.GetAtoms()]
     extra = _extra_orders(numbers, degrees, pairs)
@@ -127,6 +125,12 @@ def with_bond_orders(skeleton: Any, charge: int) -> Any:
             raise NoBondsError(
                 "an atom has more bonds than it can have, or rings have no bond orders"
             ) from error
+
+
+def _pairs_of(skeleton: Any) -> list[Pair]:
+    """Return the bonded pairs in the order of their atoms, on which the result may depend."""
+    ends = ((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in skeleton.GetBonds())
+    return sorted((min(pair), max(pair)) for pair in ends)
 
 
 def _bonded_pairs(molecule: Fragment) -> list[Pair]:

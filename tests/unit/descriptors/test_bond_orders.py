@@ -36,6 +36,7 @@ def perceived(atoms: Atoms) -> list[str]:
         "O=[N+]([O-])c1ccc([N+](=O)[O-])cc1",
         "[O-][n+]1ccccc1",
         "[O-][N+](=Cc1ccccc1)c1ccccc1",
+        "Nc1on[n+]([O-])c1-c1ccccc1",
         "CN=[N+]=[N-]",
         "[N-]=[N+]=C(c1ccccc1)c1ccccc1",
         "[C-]#[N+]c1ccccc1",
@@ -59,11 +60,11 @@ def test_perceived_bonds_are_those_of_the_smiles(smiles: str):
 
 
 def test_bonds_do_not_depend_on_the_order_of_the_atoms():
-    atoms = geometry("Cc1ccsc1C(=O)c1ccc([N+](=O)[O-])cc1")
+    # The charge may be on either nitrogen atom.
+    atoms = geometry("CCn1cc[n+](C)c1")
     generator = np.random.default_rng(0)
-    for _ in range(5):
-        shuffled = atoms[generator.permutation(len(atoms))]
-        assert perceived(shuffled) == ["Cc1ccsc1C(=O)c1ccc([N+](=O)[O-])cc1"]
+    orders = [generator.permutation(len(atoms)) for _ in range(8)]
+    assert len({perceived(atoms[order])[0] for order in orders}) == 1
 
 
 @WRITTEN_OTHERWISE

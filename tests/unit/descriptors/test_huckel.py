@@ -44,6 +44,7 @@ def in_beta(atoms) -> list[float]:
         ("c1ccc2ccccc2c1", 0.618, -0.618),
         ("c1ccc2cccc-2cc1", 0.4773, -0.4004),  # azulene, which is not alternant
         ("CC", SIGMA, -SIGMA),
+        ("CF", SIGMA, -SIGMA),  # The lone pairs of fluorine are deeper than sigma orbitals.
         # h of nitrogen and of carbon 0.51 and 0, k 1.02: the roots of x^2 - 0.51 x - 1.02^2.
         ("C=N", (0.51 + (0.51**2 + 4 * 1.02**2) ** 0.5) / 2, None),
         # A lone pair without neighbours in the pi system.
