@@ -14,7 +14,7 @@ from bandgap.sources.measured_errors import levels_help
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
-from tests.unit.descriptors.samples import record
+from tests.unit.descriptors.samples import ethanol, record
 from tests.unit.structures.test_fragments import hybrid_perovskite
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
@@ -133,9 +133,13 @@ def test_levels_from_bonds_are_proposed_for_organic_structures_where_rdkit_is_in
 
 
 @pytest.mark.parametrize("levels", ["Hueckel-molecules", "GFN1-xTB-and-Hueckel"])
-def test_given_levels_from_bonds_are_kept(world: World, levels: str) -> None:
+def test_given_levels_from_bonds_are_kept_and_spoken_of(levels: str) -> None:
+    data = ([record(ethanol())], np.array([5.5]))
     target = {"has_source": True, "level_of_theory": "PBE", "n": None}
-    assert method_and_levels(None, levels, world.records, world.gaps_eV, **target)[1] == levels
+    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
+    assert (method, used_levels) == ("feature_gp", levels) and proposal is not None
+    assert "levels by Hückel's method" in proposal.sentence
+    assert ("GFN1-xTB levels" in proposal.sentence) == (levels == "GFN1-xTB-and-Hueckel")
 
 
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
