@@ -27,7 +27,7 @@ from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.electron_levels import METHOD, MOLECULES
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.descriptors.potentials import (
     FOR_DATA_SETS,
     NONE,
@@ -79,7 +79,7 @@ class CrystalSet:
     sizes: tuple[int, ...]
     n_test: int
     source: Literal["inorganic", "molecules", ""] = ""
-    levels: ElectronLevels = "none"
+    levels: tuple[ElectronLevels, ...] = ()
     kind: CrystalKind = "crystals of any elements, PBE"
 
     @property
@@ -91,10 +91,9 @@ class CrystalSet:
 
     def proposed_among(self, names: Collection[str]) -> str:
         """Return the proposed method, with its electron levels if it was fitted with them."""
-        with_levels = next(
-            (name for name in names if name.startswith(f"{self.proposed}+")), self.proposed
-        )
-        return with_levels if self.levels != "none" else self.proposed
+        suffixes = ("+both", "+levels", "+molecules", "+hueckel") if self.levels else ()
+        with_levels = (f"{self.proposed}{suffix}" for suffix in suffixes)
+        return next((name for name in with_levels if name in names), self.proposed)
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {
@@ -105,7 +104,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         (100, 250),
         103,
         "inorganic",
-        MOLECULES,
+        (MOLECULES, HUECKEL),
         kind="lead-iodide perovskites with hybrid gaps",
     ),
     "inorganic": CrystalSet(
@@ -118,7 +117,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         (100,),
         700,
         "molecules",
-        METHOD,
+        (METHOD, HUECKEL, BOTH),
         kind="PBE gaps of organic crystals, described by their molecules",
     ),
 }
@@ -144,7 +143,8 @@ class CrystalsBenchmark:
     """Methods, sets, seeds, whether peers are compared, and the training of the source.
 
     `potentials` are up to two pretrained potentials for methods without a source. If None, they are
-    those that are installed, as in a run.
+    those that are installed, as in a run. With `bonds` these methods also get the block of this
+    name.
     """
 
     methods: tuple[str, ...] = METHODS
@@ -156,6 +156,7 @@ class CrystalsBenchmark:
     source: SourceConfig = WITH_EXTRAS
     source_seed: int = 0
     potentials: tuple[str, ...] | None = None
+    bonds: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
@@ -251,7 +252,8 @@ def measured_rows(
         transfers = _entrant_method(method).transfers
         source = SOURCE_NAMES.get(crystal_set.source, "")
         extras = [] if transfers else [_extra_of(name) for name in _used_potentials(config)]
-        extras += ["xtb"] if entrant.levels != "none" else []
+        extras += ["rdkit"] if config.bonds and not transfers else []
+        extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
             splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
             if splits < MIN_SPLITS:
@@ -288,6 +290,12 @@ def _extra_of(potential: str) -> str:
     return potential.partition("-")[0]
 
 
+def _extras_of_levels(levels: ElectronLevels) -> list[str]:
+    """Return the extras that compute electron levels, nothing for "none"."""
+    extras = ["rdkit"] if levels in (HUECKEL, BOTH) else []
+    return extras if levels in ("none", HUECKEL) else [*extras, "xtb"]
+
+
 def _used_potentials(config: CrystalsBenchmark) -> list[str]:
     """Return the potentials in the descriptors of methods without a source."""
     if config.potentials is not None:
@@ -305,7 +313,7 @@ def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
         name
         for name in config.methods
         if (crystal_set.source or not _entrant_method(name).transfers)
-        and entrant_of(name).levels in ("none", crystal_set.levels)
+        and entrant_of(name).levels in ("none", *crystal_set.levels)
     ]
     return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
 
@@ -419,6 +427,7 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
     else:
         first, second = _two_potentials(job.config.potentials)
         descriptor = descriptor_for(elements, potential=first, second_potential=second)
+    descriptor = replace(descriptor, bonds=job.config.bonds)
     return _Entrant(
         replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
     )
@@ -433,7 +442,7 @@ def _two_potentials(names: Sequence[str]) -> tuple[str, str]:
 
 
 def _entrant_method(name: str) -> Method:
-    """Return the method of NAME, NAME+levels or NAME+molecules."""
+    """Return the method of NAME, or of NAME with electron levels."""
     return get_method(entrant_of(name).method)
 
 

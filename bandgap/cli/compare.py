@@ -55,8 +55,8 @@ def compare(
         list[str],
         typer.Option(
             "--method",
-            help="A method to compare, also NAME+levels or NAME+molecules; may be repeated. "
-            "Default: the quick ones.",
+            help="A method to compare, also NAME+levels, NAME+molecules or NAME+hueckel; may be "
+            "repeated. Default: the quick ones.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sizes: Annotated[

@@ -14,7 +14,14 @@ from bandgap.foundation.config import STORED_ELSEWHERE
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 
-ElectronLevels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell", "GFN1-xTB-molecules"]
+ElectronLevels = Literal[
+    "none",
+    "GFN1-xTB",
+    "GFN1-xTB-supercell",
+    "GFN1-xTB-molecules",
+    "Hueckel-molecules",
+    "GFN1-xTB-and-Hueckel",
+]
 
 
 @dataclass(frozen=True)

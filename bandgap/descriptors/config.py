@@ -44,6 +44,7 @@ BLOCKS: Mapping[str, Block] = Registry(
         "potential": "bandgap.descriptors.potentials",
         "second_potential": "bandgap.descriptors.potentials.second",
         "graph": "bandgap.descriptors.graphs",
+        "bonds": "bandgap.descriptors.bond_graphs",
         "size": "bandgap.descriptors.size",
         "levels": "bandgap.descriptors.electron_levels",
     },
@@ -149,6 +150,8 @@ class DescriptorConfig:
         Add those of a second potential, as another block.
     graph
         Add the readout of a graph network that a source model trained (module `graphs`).
+    bonds
+        Add properties and environments of the molecules from their bonds (module `bond_graphs`).
     leaves_out_atoms
         Describe structures with elements beyond `species` too, as if their atoms were absent from
         the terms of the MBTR. The other blocks must know the elements.
@@ -169,6 +172,7 @@ class DescriptorConfig:
     potential: str = _NONE
     second_potential: str = field(default=_NONE, metadata=STORED_UNLESS_DEFAULT)
     graph: GraphBody | None = None
+    bonds: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
     leaves_out_atoms: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
 
     def __post_init__(self) -> None:

@@ -42,6 +42,7 @@ PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, ne
 PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, soap=Soap())
 for _name in ("chgnet", "chgnet-two-layers", "sevennet-mf-0"):
     PRESETS[_name] = DescriptorConfig(potential=_name)
+PRESETS["bonds"] = DescriptorConfig(bonds=True)
 
 
 def config_for(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from bandgap.descriptors.electron_levels import HUECKEL
 from bandgap.foundation.damage import parse_json
 from bandgap.jobs.database import row_damage_reported
 from bandgap.jobs.rows import Dataset
@@ -24,6 +25,7 @@ PARTS_S = {
     "soap": 1.7e-4,
     "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 atoms
     "second_potential": 9.3e-3,  # SevenNet: 0.55 s for 59 atoms
+    "bonds": 2e-4,  # 6 ms for a molecule of 30 atoms
 }
 LEVELS_S = 5e-3  # more for an atom with electron levels: 0.3 s for 60 atoms
 LAST_RUNS = 5
@@ -200,7 +202,7 @@ def atoms_with_levels(
     this share of all atoms. None are computed where a finished run has the same split and as many
     structures.
     """
-    if request.levels in (None, "none"):
+    if request.levels in (None, "none", HUECKEL):  # these take milliseconds a structure
         return 0
     n = request.n or 0
     split_fields = ("levels", "seed", "n_test", "by_formula")

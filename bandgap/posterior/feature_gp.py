@@ -33,6 +33,7 @@ from bandgap.sources.views import NetworkView, SourceNetwork
 
 # Deviation of a scaled feature below which it counts as equal to the value of all training rows.
 LEAST_DEVIATION = 1e-9
+LEVELS_OF_ONE_WAY = 3  # gap, HOMO and LUMO
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
@@ -114,7 +115,7 @@ class FeatureGPPosterior(ScaleDraws):
     kernel_scale: Floats  # (p,)
     columns: NDArray[np.int64]
     inputs: NDArray[np.float32]
-    levels: Floats  # (n, k)
+    levels: Floats  # (n, k), three columns for each way to compute levels
     size_apart: bool  # whether the last feature is the size, with its own length
 
     @cached_property
@@ -133,8 +134,9 @@ class FeatureGPPosterior(ScaleDraws):
         )
 
     @cached_property
-    def _of_levels(self) -> LevelKernels | None:
-        return LevelKernels.of(self.levels) if self.levels.shape[1] else None
+    def _of_levels(self) -> tuple[LevelKernels, ...]:
+        """The kernels of each way to compute levels."""
+        return tuple(LevelKernels.of(levels) for levels in _by_way(self.levels))
 
     @cached_property
     def _units(self) -> Units:
@@ -204,11 +206,11 @@ class FeatureGPPosterior(ScaleDraws):
     def _mean_diagonals(self, rows: Rows) -> Floats:
         """Return the diagonals (Gram matrix, n) at rows, averaged over networks."""
         mean_diagonals: Floats = np.mean(_diagonals(rows, self._units), axis=0)
-        return (
-            mean_diagonals
-            if self._of_levels is None
-            else np.concatenate([mean_diagonals, self._of_levels.diagonals(rows.levels)])
-        )
+        of_levels = [
+            kernels.diagonals(levels)
+            for kernels, levels in zip(self._of_levels, _by_way(rows.levels), strict=True)
+        ]
+        return np.concatenate([mean_diagonals, *of_levels])
 
     def _distances(self, a: Rows, b: Rows) -> list[Floats]:
         varies = np.abs(b.scaled).max(0, initial=0.0) > LEAST_DEVIATION
@@ -241,8 +243,9 @@ class FeatureGPPosterior(ScaleDraws):
                 g + part / (k * mean)
                 for g, part, mean in zip(grams, parts, units.grams[i], strict=True)
             ]
-        if self._of_levels is not None:
-            grams += self._of_levels.grams(a.levels, b.levels)
+        levels = (_by_way(a.levels), _by_way(b.levels))
+        for kernels, of_a, of_b in zip(self._of_levels, *levels, strict=True):
+            grams += kernels.grams(of_a, of_b)
         distances = zip(self._distances(a, b), units.distances, strict=True)
         return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
 
@@ -279,6 +282,12 @@ class FeatureGPPosterior(ScaleDraws):
             diagnostics=diagnostics,
             **plain,
         )
+
+
+def _by_way(levels: Floats) -> list[Floats]:
+    """Return the levels (n, k) of each way to compute them, (n, 3) each."""
+    n_ways = max(levels.shape[1] // LEVELS_OF_ONE_WAY, 1)
+    return np.array_split(levels, n_ways, axis=1) if levels.shape[1] else []
 
 
 def _features(view: NetworkView, units: Units, network: int) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import METHOD, MOLECULES
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.evaluation.gap_scores import gap_figures
 from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.config import fingerprint
@@ -47,6 +47,8 @@ Floats = NDArray[np.float64]
 _LEVELS: Final[Mapping[str, ElectronLevels]] = {
     "levels": METHOD,
     "molecules": MOLECULES,
+    "hueckel": HUECKEL,
+    "both": BOTH,
 }
 
 
@@ -57,7 +59,8 @@ class Comparison:
     A share of each training set is held back for conformal intervals, as in `transfer_run`. With
     `by_formula` all structures of one formula are on the same side of a split. A method named
     NAME@K starts from the first K networks of the source; one named NAME+levels gets electron
-    levels, one named NAME+molecules those of the molecules of each crystal.
+    levels, one named NAME+molecules those of the molecules of each crystal, and one named
+    NAME+hueckel those by Hückel's method; NAME+both gets these and those of NAME+levels.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -91,7 +94,7 @@ class Entrant:
 
 
 def entrant_of(name: str) -> Entrant:
-    """Parse NAME, NAME@K, NAME+levels or NAME+molecules; raises InputError for another form.
+    """Parse NAME, NAME@K or NAME+LEVELS of `_LEVELS`; raises InputError for another form.
 
     >>> entrant_of("fine_tune@1")
     Entrant(method='fine_tune', networks=1, levels='none')
@@ -103,8 +106,9 @@ def entrant_of(name: str) -> Entrant:
     if (at and not (count.isdigit() and int(count))) or (plus and suffix not in _LEVELS):
         raise InputError(
             f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and "
-            "either with +levels for a method that gets electron levels, or +molecules for one "
-            "that gets those of the molecules of each crystal."
+            "either with +levels for a method that gets electron levels, +molecules for one that "
+            "gets those of the molecules of each crystal, +hueckel for those by Hückel's method, "
+            "or +both for these and +levels."
         )
     return Entrant(method, int(count) if at else None, _LEVELS[suffix] if plus else "none")
 
@@ -117,8 +121,8 @@ def levels_of(names: Iterable[str]) -> ElectronLevels:
     kinds = {entrant_of(name).levels for name in names} - {"none"}
     if len(kinds) > 1:
         raise InputError(
-            "methods with +levels and with +molecules are compared together. Compare them one "
-            "after another, in different folders."
+            "methods with different electron levels (such as +levels and +hueckel) are compared "
+            "together. Compare them one after another, in different folders."
         )
     return kinds.pop() if kinds else "none"
 

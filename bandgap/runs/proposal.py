@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import checked_levels
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, checked_levels
+from bandgap.descriptors.rdkit_package import rdkit_is_installed
 from bandgap.foundation.arguments import as_numbers, check_count
 from bandgap.foundation.requests import checked_keywords
 from bandgap.sources.proposed import Proposal, Target, propose
@@ -31,6 +32,7 @@ def propose_for(
     level_of_theory: str = "",
     n: int | None = None,
     levels_installed: bool | None = None,
+    bonds_installed: bool | None = None,
 ) -> Proposal:
     """Return the proposed method and electron levels, with the reason and the measured errors.
 
@@ -46,7 +48,11 @@ def propose_for(
     n
         Number of structures to learn from. Default: all but a fifth.
     levels_installed
-        Whether electron levels can be computed. Default: whether tblite is installed.
+        Whether electron levels can be computed by tight binding. Default: whether tblite is
+        installed.
+    bonds_installed
+        Whether levels can be computed from the bonds of molecules. Default: whether RDKit is
+        installed.
 
     Raises
     ------
@@ -68,8 +74,15 @@ def propose_for(
     n_learned = round((1.0 - DEFAULT_TEST_SHARE) * len(usable)) if n is None else n
     if levels_installed is None:
         levels_installed = importlib.util.find_spec("tblite") is not None
+    if bonds_installed is None:
+        bonds_installed = rdkit_is_installed()
     target = Target(element_sets, level_of_theory, n_learned)
-    return propose(target, transfers=has_source, levels_installed=levels_installed)
+    return propose(
+        target,
+        transfers=has_source,
+        levels_installed=levels_installed,
+        bonds_installed=bonds_installed,
+    )
 
 
 def method_and_levels(
@@ -96,9 +109,12 @@ def method_and_levels(
     if requested_levels is None:
         proposal = propose_with()
         return proposal.method, proposal.levels, proposal
-    proposal = propose_with(levels_installed=requested_levels != "none")
+    proposal = propose_with(
+        levels_installed=requested_levels not in ("none", HUECKEL),
+        bonds_installed=requested_levels in (HUECKEL, BOTH),
+    )
     if proposal.levels != requested_levels:  # its sentences are on other levels
-        proposal = propose_with(levels_installed=False)
+        proposal = propose_with(levels_installed=False, bonds_installed=False)
     # Who gives the levels need not be told to install what computes them.
     proposal = replace(proposal, gain="")
     return proposal.method, requested_levels, proposal

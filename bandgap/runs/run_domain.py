@@ -66,9 +66,10 @@ def _values_by_name(
     """Return the values (n,) in eV next to the descriptor by name, the baseline last."""
     values: dict[str, Floats] = {}
     if descriptor.levels != "none":
-        from bandgap.descriptors.electron_levels import GAP_COLUMN
+        from bandgap.descriptors.electron_levels import n_levels
 
-        values[f"{descriptor.levels} gap"] = features[:, GAP_COLUMN].astype(np.float64)
+        gaps = features[:, -n_levels(descriptor.levels)]
+        values[f"{descriptor.levels} gap"] = gaps.astype(np.float64)
     if baseline_eV is not None:
         values[baseline or "baseline"] = np.asarray(baseline_eV, dtype=np.float64)
     return values

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import METHOD, MOLECULES, tight_binding_gaps_problem
+from bandgap.descriptors.electron_levels import (
+    BOTH,
+    HUECKEL,
+    METHOD,
+    MOLECULES,
+    tight_binding_gaps_problem,
+)
 from bandgap.sources.measured_errors import CrystalKind, best_measured, error_of
 
 # Share of structures whose elements a source must know to be proposed, or that must be organic.
@@ -160,6 +166,7 @@ def propose(
     transfers: bool | None = None,
     n_known: int = 0,
     levels_installed: bool = False,
+    bonds_installed: bool = False,
 ) -> Proposal:
     """Return the proposal for a target.
 
@@ -172,7 +179,9 @@ def propose(
     n_known
         Number of structures whose elements the source knows.
     levels_installed
-        Whether electron levels can be computed.
+        Whether electron levels can be computed by tight binding.
+    bonds_installed
+        Whether the bonds of molecules can be perceived, for levels by Hückel's method.
 
     Examples
     --------
@@ -184,7 +193,9 @@ def propose(
     if transfers is None:
         transfers = knows_most(n_known, target.total)
     if not transfers:
-        return _without_source(target, levels_installed=levels_installed)
+        return _without_source(
+            target, levels_installed=levels_installed, bonds_installed=bonds_installed
+        )
     if target.has_many_rows:
         return Proposal(
             True,
@@ -205,7 +216,9 @@ def propose(
             + (_SHOWS_LAYERS_ITSELF if method == LAYERS else ""),
             _measured(target.kind, method, transfers=True),
         )
-    return _features_of_source(target, levels_installed=levels_installed)
+    return _features_of_source(
+        target, levels_installed=levels_installed, bonds_installed=bonds_installed
+    )
 
 
 _SHOWS_LAYERS_ITSELF: Final = " This method shows which layers of the source model moved."
@@ -251,10 +264,16 @@ def _gain(
     )
 
 
-def _without_source(target: Target, *, levels_installed: bool) -> Proposal:
-    """Return the proposal without a source, with levels of the molecules for hybrid perovskites."""
-    takes_molecules = target.is_hybrid and not tight_binding_gaps_problem(target.level_of_theory)
+def _without_source(target: Target, *, levels_installed: bool, bonds_installed: bool) -> Proposal:
+    """Return the proposal without a source, with levels of the molecules for hybrid perovskites.
+
+    For organic structures these are levels by Hückel's method.
+    """
+    is_tight_binding = bool(tight_binding_gaps_problem(target.level_of_theory))
+    takes_molecules = target.is_hybrid and not is_tight_binding
     levels: ElectronLevels = MOLECULES if takes_molecules and levels_installed else "none"
+    if target.is_organic and bonds_installed and not is_tight_binding:
+        levels = HUECKEL
     method = _best_method(target, transfers=False, levels=levels, otherwise=WITHOUT_SOURCE)
     reason = (
         "Without a source model, three methods are combined, with weights from crystals that they "
@@ -263,7 +282,9 @@ def _without_source(target: Target, *, levels_installed: bool) -> Proposal:
         else "No source model is used."
     )
     measured = _measured(target.kind, method, transfers=False, levels=levels)
-    if levels != "none":
+    if levels == HUECKEL:
+        reason += f" They also learn from {_OF_BONDS}"
+    elif levels != "none":
         has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
         loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
         reason += (
@@ -282,9 +303,26 @@ def _without_source(target: Target, *, levels_installed: bool) -> Proposal:
     return Proposal(False, method, levels, reason, measured, gain=gain)
 
 
-def _features_of_source(target: Target, *, levels_installed: bool) -> Proposal:
+_OF_BONDS: Final = (
+    "levels by Hückel's method, from the bonds of the molecules, which take milliseconds for each "
+    "structure. Structures without a molecule are left out."
+)
+
+
+def _levels_of_organic(levels_installed: bool, bonds_installed: bool) -> ElectronLevels:
+    """Return the electron levels that can be computed for organic structures."""
+    if levels_installed:
+        return BOTH if bonds_installed else METHOD
+    return HUECKEL if bonds_installed else "none"
+
+
+def _features_of_source(
+    target: Target, *, levels_installed: bool, bonds_installed: bool
+) -> Proposal:
     """Return the proposal with a source, which is most often a Gaussian process on its features."""
-    levels: ElectronLevels = METHOD if target.is_organic and levels_installed else "none"
+    levels: ElectronLevels = "none"
+    if target.is_organic:
+        levels = _levels_of_organic(levels_installed, bonds_installed)
     method = _best_method(target, transfers=True, levels=levels, otherwise=FEATURES)
     gain = ""
     if target.is_organic and not levels_installed:
@@ -292,11 +330,15 @@ def _features_of_source(target: Target, *, levels_installed: bool) -> Proposal:
     reason = "A Gaussian process on the source model's features takes seconds."
     if method != FEATURES:
         reason = "It had the smallest error of the methods that are proposed."
+    elif levels == HUECKEL:
+        reason = f"A Gaussian process on the source model's features and on {_OF_BONDS}"
     elif levels != "none":
         reason = (
             f"A Gaussian process on the source model's features and on {METHOD} levels, which take "
             "about a second for each structure."
         )
+        if levels == BOTH:
+            reason += f" It also learns from {_OF_BONDS}"
     shows = _SHOWS_LAYERS
     of_layers = error_of(target.kind, LAYERS, has_source=True, levels=levels)
     of_method = error_of(target.kind, method, has_source=True, levels=levels, like=of_layers)

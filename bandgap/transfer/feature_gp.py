@@ -9,8 +9,8 @@ The gaps are a sum of independent Gaussian processes (`sum_kernel`):
   Hongler (2018), which is a Gaussian prior of these weights around the source's, as in BTL-PCP-PE,
   to first order;
 - a Laplacian kernel of the descriptor, for what the source has no features for;
-- with electron levels as additional features (`descriptors.tight_binding`), two more: linear in
-  them and smooth (`posterior.feature_gp`).
+- with electron levels as additional features (`descriptors.electron_levels`), two more for each
+  way to compute them: linear in them and smooth (`posterior.feature_gp`).
 
 Where the source has several networks, each kernel is the mean over networks. All amplitudes,
 lengths and the noise are integrated by importance sampling; everything else is exact.

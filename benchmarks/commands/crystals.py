@@ -37,8 +37,9 @@ def crystals(
         typer.Option(
             "--method",
             help="A method; NAME+levels with electron levels (organic), NAME+molecules with those "
-            "of the molecules (perovskites). Transfer methods are left out on inorganic. "
-            "May be repeated.",
+            "of the molecules (perovskites), NAME+hueckel with those by Hückel's method (both "
+            "sets), NAME+both with these and electron levels (organic). Transfer methods are left "
+            "out on inorganic. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[
@@ -66,6 +67,12 @@ def crystals(
             "be given twice. Default: those that are installed.",
         ),
     ] = [],  # noqa: B006
+    bonds: Annotated[
+        bool,
+        typer.Option(
+            "--bonds", help="Methods without a source also get the block bonds (extra rdkit)."
+        ),
+    ] = False,
     table: Annotated[
         Path | None,
         typer.Option(
@@ -103,6 +110,7 @@ def crystals(
         n_test,
         peers,
         potentials=tuple(potentials) or None,
+        bonds=bonds,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:

@@ -34,10 +34,11 @@ RUNS: dict[str, dict[str, Any]] = {
     "fine_tune": {},
     "target_only": {},
 }
-# A table of the numbers of a structure, and a setting for the molecules inside hybrid crystals.
+# A table of the numbers of a structure, and settings for the molecules inside hybrid crystals.
 OF_ANY_STRUCTURE = (
     'alt: "Numbers of this structure"',
     'label: "Levels of each molecule alone"',
+    'label: "Learn from levels by H',  # Hückel's method
 )
 # The page Propose is about molecules, whatever the source.
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py") if path.stem != "propose")

@@ -18,6 +18,7 @@ from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
 from benchmarks.crystals import SETS
 from tests.app.conftest import Workspace
+from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
 
@@ -88,8 +89,33 @@ def with_levels(at: AppTest) -> bool:
     )
 
 
+def with_levels_of_bonds(at: AppTest) -> bool:
+    label = "Learn from levels by Hückel's method"
+    return next(bool(box.value) for box in at.checkbox if box.label == label)
+
+
 def levels_left_out(at: AppTest) -> bool:
     return any("electron levels, which are off" in info.value for info in at.info)
+
+
+@pytest.mark.parametrize(("has_tblite", "error"), [(True, "RMSE 0.38 eV"), (False, "RMSE 0.51 eV")])
+def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
+    visit: Visit, workspace: Workspace, has_tblite: bool, error: str
+) -> None:
+    register_all(str(workspace.home.folder))
+    system = workspace.library.system()
+    assert system is not None
+    workspace.library.register_system(replace(system, levels=has_tblite, rdkit=True))
+    text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
+    dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
+    gaps = np.linspace(1.0, 3.0, 40)
+    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    at = visit("train")
+    assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, True)
+    assert any(error in caption.value for caption in at.caption)
+    # Levels of both ways were not measured with this method, those of tight binding were.
+    tick(at, METHODS["btl_pcp_pe"].title)
+    assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, False)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +138,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     register_all(str(workspace.home.folder))
     system = workspace.library.system()
     assert system is not None
-    workspace.library.register_system(replace(system, levels=installed))
+    workspace.library.register_system(replace(system, levels=installed, rdkit=False))
     text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
     dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
     labels = {"source": "gaps.csv", "matched": 40}

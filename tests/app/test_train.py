@@ -335,6 +335,30 @@ def test_levels_of_each_molecule_are_offered_with_levels(
     assert job.title == "Gaussian process, n = 42, levels of the molecules"
 
 
+def test_levels_from_bonds_are_offered_where_rdkit_is_installed(
+    visit: Visit, workspace: Workspace
+) -> None:
+    with_gaussian_process(workspace, installed=True)
+    label = "Learn from levels by Hückel's method"
+    assert next(box for box in visit("train").checkbox if box.label == label).disabled
+    workspace.library.register_system(SystemEntry(rdkit=True))
+    click(tick(visit("train"), label), "Start the transfer")
+    (job,) = transfers(workspace)
+    assert job.payload["request"]["levels"] == "Hueckel-molecules"
+    assert job.title == "Gaussian process, n = 42, Hückel levels"
+
+
+def test_levels_from_bonds_are_accepted_for_tight_binding_gaps(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = with_gaussian_process(workspace, installed=True)
+    workspace.library.register_system(SystemEntry(rdkit=True))
+    gaps = np.linspace(5.0, 8.0, 60)
+    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
+    at = tick(visit("train"), "Learn from levels by Hückel's method")
+    assert "would nearly be the answer" not in texts(at)
+
+
 def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
     dataset = with_gaussian_process(workspace, installed=True)
     gaps = np.linspace(5.0, 8.0, 60)

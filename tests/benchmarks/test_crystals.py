@@ -282,6 +282,9 @@ def test_proposed_method_is_compared_with_its_levels_where_it_was_fitted_with_th
     perovskites = SETS["perovskites"]
     assert perovskites.proposed_among(["stacking", "stacking+molecules"]) == "stacking+molecules"
     assert perovskites.proposed_among(["stacking", "parts_gp"]) == "stacking"
+    fitted = [f"feature_gp{suffix}" for suffix in ("", "+hueckel", "+levels")]
+    assert SETS["organic"].proposed_among(fitted) == "feature_gp+levels"
+    assert SETS["organic"].proposed_among([*fitted, "feature_gp+both"]) == "feature_gp+both"
 
 
 def _fits(method: str, errors_eV: list[float]) -> list[ComparedFit]:

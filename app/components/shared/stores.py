@@ -128,6 +128,12 @@ def graph_installed() -> bool:
     return system is not None and system.graph
 
 
+def bonds_installed() -> bool:
+    """Return whether the worker can perceive the bonds of molecules."""
+    system = library().system()
+    return system is not None and system.rdkit
+
+
 def rdkit_missing() -> bool:
     """Return whether the worker has registered that it cannot propose molecules."""
     system = library().system()

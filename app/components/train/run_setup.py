@@ -25,7 +25,14 @@ from app.components.train.unseen_elements import (
     unseen_sentence,
 )
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import MOLECULES, SUPERCELL, tight_binding_gaps_problem
+from bandgap.descriptors.electron_levels import (
+    BOTH,
+    HUECKEL,
+    METHOD,
+    MOLECULES,
+    SUPERCELL,
+    tight_binding_gaps_problem,
+)
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work
@@ -88,7 +95,13 @@ def setup_form(
         return
     installed = stores.levels_installed()
     transfers = source.id != NO_SOURCE
-    proposal = propose(target, transfers=transfers, levels_installed=installed)
+    bonds_installed = stores.bonds_installed()
+    proposal = propose(
+        target,
+        transfers=transfers,
+        levels_installed=installed,
+        bonds_installed=bonds_installed,
+    )
     cards_place = st.container()
     left_column, right_column = st.container(key="train-split").columns(2, gap="large")
     more = st.container()
@@ -109,6 +122,7 @@ def setup_form(
             available=n_taken(picked, lacking, methods),
             usual=usual_lengths(methods),
             levels_installed=installed,
+            bonds_installed=bonds_installed,
             numbers=stores.numbers(dataset),
             levels=preset_levels(proposal, picked, kind=target.kind),
             more=more,
@@ -252,12 +266,19 @@ def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
 def preset_levels(
     proposal: Proposal, methods: Sequence[str], *, kind: CrystalKind
 ) -> ElectronLevels:
-    """Return the proposed electron levels where they helped each of the picked methods."""
-    helps = all(
-        levels_help(kind, method, proposal.levels, has_source=proposal.transfers)
-        for method in methods
-    )
-    return proposal.levels if helps else "none"
+    """Return the proposed electron levels where they helped each of the picked methods.
+
+    Of levels of both ways, those of tight binding alone are used where only these helped.
+    """
+    choices: tuple[ElectronLevels, ...] = (proposal.levels,)
+    if proposal.levels == BOTH:
+        choices = (BOTH, METHOD)
+    for levels in choices:
+        if all(
+            levels_help(kind, method, levels, has_source=proposal.transfers) for method in methods
+        ):
+            return levels
+    return "none"
 
 
 def levels_left_out(
@@ -278,7 +299,7 @@ def levels_left_out(
 
 def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:
     """Return why these transfers cannot learn from electron levels, or an empty text."""
-    with_levels = bool(requests) and requests[0].levels != "none"
+    with_levels = bool(requests) and requests[0].levels not in ("none", HUECKEL)
     return tight_binding_gaps_problem(dataset.level_of_theory) if with_levels else ""
 
 
@@ -328,6 +349,8 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
         names = {
             SUPERCELL: "electron levels at more k points",
             MOLECULES: "levels of the molecules",
+            HUECKEL: "Hückel levels",
+            BOTH: "electron levels and Hückel levels",
         }
         title.append(names.get(request.levels or "", "electron levels"))
     if request.baseline:

@@ -11,7 +11,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.block_settings import ElectronLevels
-from bandgap.descriptors.electron_levels import METHOD, MOLECULES, SUPERCELL
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES, SUPERCELL
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -62,6 +62,7 @@ def choose_split(
     available: int,
     usual: Mapping[str, str],
     levels_installed: bool,
+    bonds_installed: bool,
     numbers: Mapping[str, int],
     levels: ElectronLevels = "none",
     more: DeltaGenerator,
@@ -77,7 +78,9 @@ def choose_split(
     usual
         Usual lengths of the chains, as texts.
     levels_installed
-        Whether the worker can compute electron levels.
+        Whether the worker can compute electron levels by tight binding.
+    bonds_installed
+        Whether it can perceive the bonds of molecules, for levels by Hückel's method.
     numbers
         Number of structures by the name of a stored number, which may be a baseline.
     levels
@@ -117,7 +120,7 @@ def choose_split(
         )
         with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
-            value=levels != "none" and levels_installed,
+            value=levels not in ("none", HUECKEL) and levels_installed,
             disabled=not levels_installed,
             help=_LEVELS_HELP
             + ("" if levels_installed else _LEVELS_MISSING)
@@ -133,6 +136,14 @@ def choose_split(
             "Levels at more k points where a cell is small",
             disabled=not with_levels or of_molecules,
             help=_SUPERCELL_HELP + help_link("how-to/electron-levels", "Which one"),
+        )
+        of_bonds = st.checkbox(
+            "Learn from levels by Hückel's method",
+            value=levels in (HUECKEL, BOTH) and bonds_installed,
+            disabled=of_molecules or dense or not bonds_installed,
+            help=_HUECKEL_HELP
+            + ("" if bonds_installed else _BONDS_MISSING)
+            + help_link("how-to/electron-levels", "Levels by Hückel's method"),
         )
         baseline = st.selectbox(
             "Learn the difference to",
@@ -185,6 +196,10 @@ def choose_split(
         levels_name = SUPERCELL if dense else METHOD
         if of_molecules:
             levels_name = MOLECULES
+        elif of_bonds and not dense:
+            levels_name = BOTH
+    elif of_bonds:
+        levels_name = HUECKEL
     request = TransferRequest(
         n=int(n),
         n_test=n_test,
@@ -249,6 +264,11 @@ _MOLECULES_HELP = (
     "Of the molecules inside the crystal, without its metals: for hybrid perovskites and other "
     "crystals with a framework of metal. A structure without a molecule is left out."
 )
+_HUECKEL_HELP = (
+    "Gap, HOMO and LUMO of the molecules in a structure, from their bonds alone: milliseconds "
+    "for each, in addition to tight binding or instead of it. A structure without a molecule is "
+    "left out."
+)
 _SUPERCELL_HELP = (
     "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "
     "Large cells, as of organic crystals, are not repeated."
@@ -258,6 +278,10 @@ _BASELINE_HELP = (
     "of the table on the page Data, or a number of extXYZ files whose name states its unit, such "
     "as gap_pbe_eV. Every method then learns what a straight line in it leaves. Structures without "
     "it are left out, and predictions need it too."
+)
+_BONDS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[rdkit]'` in the folder of "
+    "bandgap's README."
 )
 _LEVELS_MISSING = (
     " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of "

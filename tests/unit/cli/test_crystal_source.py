@@ -88,8 +88,8 @@ def test_output_for_a_source_of_crystals_does_not_name_molecules(
     lines = [line for result in done for line in result.output.splitlines()]
     assert any("source, error on held-out structures: " in line for line in lines)
     mentions = [line for line in lines if "molecul" in line.lower()]
-    # A command that makes molecules, and a kind of electron levels.
-    about_molecules = ("propose", "GFN1-xTB-molecules")
+    # A command that makes molecules, and kinds of electron levels.
+    about_molecules = ("propose", "GFN1-xTB-molecules", "Hueckel-molecules")
     assert [line for line in mentions if not any(name in line for name in about_molecules)] == []
 
 

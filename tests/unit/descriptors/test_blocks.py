@@ -28,6 +28,7 @@ VALUES = {
     "soap": Soap(radial=3, angular=2, weights=("electronegativity",)),
     "potential": "chgnet",
     "second_potential": "sevennet-mf-0",
+    "bonds": True,
     "size": True,
     "levels": "GFN1-xTB",
 }
@@ -36,6 +37,7 @@ PACKAGES = {
     "potential": "chgnet",
     "second_potential": "sevenn",
     "graph": "torch_geometric",
+    "bonds": "rdkit",
     "levels": "tblite",
 }
 

@@ -111,7 +111,8 @@ def test_entrant_names_say_whether_a_method_uses_levels():
     assert levels_of(["feature_gp+levels"]) == "GFN1-xTB"
     assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, "GFN1-xTB")
     assert levels_of(["feature_gp+molecules", "stacking"]) == "GFN1-xTB-molecules"
-    with pytest.raises(InputError, match="with \\+levels and with \\+molecules"):
+    assert levels_of(["parts_gp+hueckel", "parts_gp"]) == "Hueckel-molecules"
+    with pytest.raises(InputError, match="with different electron levels"):
         levels_of(["feature_gp+levels", "stacking+molecules"])
     for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
         with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):

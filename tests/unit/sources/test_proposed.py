@@ -1,6 +1,7 @@
 """The proposed source, method and electron levels for labelled structures."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
+from bandgap.sources.measured_errors import levels_help
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
-from tests.unit.descriptors.samples import record
+from tests.unit.descriptors.samples import ethanol, record
 from tests.unit.structures.test_fragments import hybrid_perovskite
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
@@ -105,18 +107,54 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
     assert propose(tight_binding, levels_installed=True).levels == "none"
 
 
+@pytest.mark.parametrize(
+    ("transfers", "has_tblite", "levels", "method"),
+    [
+        (True, True, "GFN1-xTB-and-Hueckel", "feature_gp"),
+        (True, False, "Hueckel-molecules", "feature_gp"),
+        (False, True, "Hueckel-molecules", "stacking"),
+        (False, False, "Hueckel-molecules", "stacking"),
+    ],
+)
+def test_levels_from_bonds_are_proposed_for_organic_structures_where_rdkit_is_installed(
+    transfers: bool, has_tblite: bool, levels: str, method: str
+) -> None:
+    installed = {"levels_installed": has_tblite, "bonds_installed": True}
+    proposal = propose(Target(ORGANIC, "PBE", n=100), transfers=transfers, **installed)
+    assert (proposal.method, proposal.levels) == (method, levels)
+    assert "from the bonds of the molecules, which take milliseconds" in proposal.sentence
+    assert "Structures without a molecule are left out." in proposal.sentence
+    # The error with these levels, and that without any, from the same splits.
+    assert re.search(r"RMSE 0\.\d\d eV, without levels 0\.\d\d eV", proposal.measured)
+    assert levels_help(Target(ORGANIC, "PBE").kind, method, levels, has_source=transfers)
+    for sets, theory_level in ((INORGANIC, "PBE"), (ORGANIC, XTB)):
+        target = Target(sets, theory_level, n=100)
+        assert propose(target, transfers=transfers, **installed).levels == "none"
+
+
+@pytest.mark.parametrize("levels", ["Hueckel-molecules", "GFN1-xTB-and-Hueckel"])
+def test_given_levels_from_bonds_are_kept_and_spoken_of(levels: str) -> None:
+    data = ([record(ethanol())], np.array([5.5]))
+    target = {"has_source": True, "level_of_theory": "PBE", "n": None}
+    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
+    assert (method, used_levels) == ("feature_gp", levels) and proposal is not None
+    assert "levels by Hückel's method" in proposal.sentence
+    assert ("GFN1-xTB levels" in proposal.sentence) == (levels == "GFN1-xTB-and-Hueckel")
+
+
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
     """Refused structures and those without a gap are not counted."""
     gaps = np.append(world.gaps_eV, 1.0)
     records = [*world.records, world.broken]
+    installed = {"levels_installed": True, "bonds_installed": False}
     proposal = bandgap.propose_for(
-        records, gaps, has_source=True, level_of_theory="PBE", levels_installed=True
+        records, gaps, has_source=True, level_of_theory="PBE", **installed
     )
     organic = [record for record in world.records if {"C", "H"} <= set(record.atoms.symbols)]
     assert (proposal.levels == "GFN1-xTB") == (len(organic) >= 0.8 * len(world.records))
     only = np.where([record in organic for record in records], gaps, np.nan)
     proposal = bandgap.propose_for(
-        records, only, has_source=True, level_of_theory="PBE", levels_installed=True
+        records, only, has_source=True, level_of_theory="PBE", **installed
     )
     assert (proposal.method, proposal.levels) == ("feature_gp", "GFN1-xTB")
 
@@ -150,7 +188,7 @@ def test_proposal_for_given_levels_speaks_of_no_other_ones(levels: str) -> None:
 def test_run_without_a_method_uses_the_proposal(
     source_folder: Path, world: World, tmp_path: Path
 ) -> None:
-    """The expected levels depend on whether tblite is installed here."""
+    """The expected levels depend on whether tblite and RDKit are installed here."""
     gaps = np.where(
         [{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan
     )
@@ -158,8 +196,10 @@ def test_run_without_a_method_uses_the_proposal(
     more = {"n": 8, "n_test": 2, "settings": settings, "device": "cpu", "level_of_theory": "PBE"}
     run = transfer_labelled(source_folder, world.records, gaps, out=tmp_path, **more)
     manifest = bandgap.load_run(run).manifest
-    installed = importlib.util.find_spec("tblite") is not None
-    assert (manifest["method"], manifest["request"]["levels"]) == (
-        "feature_gp",
-        "GFN1-xTB" if installed else "none",
+    has_tblite, has_rdkit = (
+        importlib.util.find_spec(name) is not None for name in ("tblite", "rdkit")
     )
+    levels = "GFN1-xTB" if has_tblite else "none"
+    if has_rdkit:
+        levels = "GFN1-xTB-and-Hueckel" if has_tblite else "Hueckel-molecules"
+    assert (manifest["method"], manifest["request"]["levels"]) == ("feature_gp", levels)

@@ -254,6 +254,21 @@ def test_levels_behind_the_features_are_learned_from(source_of, target):
     assert 0.85 < np.mean((u > 0.025) & (u < 0.975)) <= 1.0
 
 
+def test_two_ways_to_compute_levels_have_kernels_of_their_own(source_of, target):
+    data = with_levels(target)
+    second = np.random.default_rng(9).normal(size=(len(data.gaps_eV), 3)).astype(np.float32)
+    both = dataclasses.replace(data, features=np.hstack([data.features, second]))
+    one_way, two_ways = (
+        fit(source_of(), rows, QUICK, seed=0, device="cpu") for rows in (data, both)
+    )
+    # A linear and a smooth kernel for each way.
+    assert two_ways.theta.shape[1] == one_way.theta.shape[1] + 2
+    first = one_way.problem.kernels.grams[-2:]
+    np.testing.assert_allclose(two_ways.problem.kernels.grams[-4:-2], first)
+    centres, variances = two_ways.conditional(both.features)
+    assert np.isfinite(centres).all() and (variances >= 0).all()
+
+
 def test_posterior_with_and_without_levels_is_restored_from_its_arrays(source_of, target):
     x = np.random.default_rng(8).normal(size=(4, 8)).astype(np.float32)
     for data in (with_levels(target), target):

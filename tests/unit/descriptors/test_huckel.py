@@ -1,0 +1,135 @@
+"""Frontier levels of molecules by Hückel's method."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ase.build import bulk, molecule
+
+pytest.importorskip("rdkit")
+
+from bandgap.descriptors import featurize
+from bandgap.descriptors.bond_orders import NoBondsError
+from bandgap.descriptors.electron_levels import (
+    electron_levels,
+    n_levels,
+    refuse_tight_binding_gaps,
+)
+from bandgap.descriptors.huckel import ALPHA_EV, BETA_EV, SIGMA, huckel_levels_eV, pi_electrons
+from bandgap.foundation.errors import InputError
+from bandgap.runs.run_domain import _values_by_name
+from tests.unit.descriptors.samples import CONFIGS, WRITTEN_OTHERWISE, crystal, ethanol, record
+from tests.unit.descriptors.test_bond_orders import geometry
+from tests.unit.structures.test_fragments import hybrid_perovskite
+
+CONFIG = replace(
+    CONFIGS["k1 k2 per heavy atom"],
+    species=("H", "C", "N", "O", "Na", "Cl", "I", "Pb"),
+    levels="Hueckel-molecules",
+)
+
+
+def in_beta(atoms) -> list[float]:
+    """Return gap, HOMO and LUMO in units of beta, the levels relative to alpha."""
+    gap, homo, lumo = huckel_levels_eV(atoms)
+    return [gap / -BETA_EV, (homo - ALPHA_EV) / BETA_EV, (lumo - ALPHA_EV) / BETA_EV]
+
+
+@pytest.mark.parametrize(
+    ("smiles", "homo", "lumo"),
+    [
+        ("C=C", 1.0, -1.0),
+        ("C=CC=C", (5**0.5 - 1) / 2, -(5**0.5 - 1) / 2),
+        ("c1ccccc1", 1.0, -1.0),
+        ("c1ccc2ccccc2c1", 0.618, -0.618),
+        ("c1ccc2cccc-2cc1", 0.4773, -0.4004),  # azulene, which is not alternant
+        ("CC", SIGMA, -SIGMA),
+        ("CF", SIGMA, -SIGMA),  # The lone pairs of fluorine are deeper than sigma orbitals.
+        # h of nitrogen and of carbon 0.51 and 0, k 1.02: the roots of x^2 - 0.51 x - 1.02^2.
+        ("C=N", (0.51 + (0.51**2 + 4 * 1.02**2) ** 0.5) / 2, None),
+        # A lone pair without neighbours in the pi system.
+        ("CN", 1.37, -SIGMA),
+    ],
+)
+def test_levels_are_those_of_the_textbook(smiles: str, homo: float, lumo: float | None):
+    if smiles == "C=N":
+        lumo = 0.51 - homo
+    gap, *levels = in_beta(geometry(smiles))
+    assert levels == pytest.approx([homo, lumo], abs=2e-4)
+    assert gap == pytest.approx(homo - lumo, abs=4e-4)
+
+
+def test_nitrogen_gives_two_electrons_in_pyrrole_and_one_in_pyridine():
+    from rdkit.Chem import MolFromSmiles
+
+    assert list(pi_electrons(MolFromSmiles("[nH]1cccc1")).values()) == [2, 1, 1, 1, 1]
+    assert list(pi_electrons(MolFromSmiles("n1ccccc1")).values()) == [1, 1, 1, 1, 1, 1]
+
+
+def test_boron_takes_part_where_it_is_bonded_to_a_pi_system():
+    from rdkit.Chem import MolFromSmiles
+
+    assert pi_electrons(MolFromSmiles("B(C)(C)C=C")) == {0: 0, 3: 1, 4: 1}
+    assert pi_electrons(MolFromSmiles("B(C)(C)C")) == {}
+
+
+def test_levels_of_several_molecules_are_combined():
+    butadiene = geometry("C=CC=C")
+    amine = geometry("CN")
+    amine.positions += [30.0, 0.0, 0.0]
+    one, other = huckel_levels_eV(butadiene), huckel_levels_eV(amine)
+    expected = [min(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2])]
+    np.testing.assert_allclose(huckel_levels_eV(butadiene + amine), expected)
+
+
+@WRITTEN_OTHERWISE
+def test_levels_do_not_depend_on_how_the_crystal_is_written(change):
+    atoms = crystal()
+    before = atoms.copy()
+    np.testing.assert_allclose(huckel_levels_eV(change(atoms)), huckel_levels_eV(atoms), atol=1e-12)
+    assert atoms == before
+
+
+def test_ion_inside_a_framework_has_levels():
+    # Methylammonium has neither a pi system nor a lone pair.
+    assert in_beta(hybrid_perovskite()) == pytest.approx([2 * SIGMA, SIGMA, -SIGMA])
+
+
+def test_structure_without_a_molecule_is_left_out_with_the_reason():
+    salt = bulk("NaCl", "rocksalt", a=5.64)
+    with pytest.raises(NoBondsError, match="it contains no molecule"):
+        huckel_levels_eV(salt)
+    described = featurize([record(salt), record(ethanol())], CONFIG)
+    assert [problem and problem.text for problem in described.problems] == [
+        "has no levels by Hückel's method: it contains no molecule, a finite group of bonded "
+        "non-metal atoms.",
+        None,
+    ]
+    np.testing.assert_allclose(
+        described.features[1, -3:], electron_levels(ethanol(), "Hueckel-molecules"), rtol=1e-6
+    )
+
+
+def test_levels_from_bonds_are_accepted_for_tight_binding_gaps():
+    refuse_tight_binding_gaps("Hueckel-molecules", "GFN1-xTB")
+
+
+def test_levels_of_both_ways_are_those_of_tight_binding_and_then_of_bonds():
+    pytest.importorskip("tblite")
+    both = electron_levels(ethanol(), "GFN1-xTB-and-Hueckel")
+    assert both.shape == (n_levels("GFN1-xTB-and-Hueckel"),) == (6,)
+    np.testing.assert_allclose(both[:3], electron_levels(ethanol(), "GFN1-xTB"))
+    np.testing.assert_allclose(both[3:], electron_levels(ethanol(), "Hueckel-molecules"))
+    with pytest.raises(InputError, match="would nearly be the answer"):
+        refuse_tight_binding_gaps("GFN1-xTB-and-Hueckel", "GFN1-xTB")
+
+
+def test_gap_of_both_ways_in_a_feature_vector_is_that_of_tight_binding():
+    features = np.arange(20.0).reshape(2, 10)
+    descriptor = replace(CONFIG, levels="GFN1-xTB-and-Hueckel")
+    values = _values_by_name(features, None, descriptor, baseline="")
+    assert values["GFN1-xTB-and-Hueckel gap"].tolist() == [4.0, 14.0]
+
+
+def test_hydrogen_has_the_levels_of_a_saturated_molecule():
+    assert in_beta(molecule("H2")) == pytest.approx([2 * SIGMA, SIGMA, -SIGMA])
