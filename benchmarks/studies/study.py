@@ -16,7 +16,7 @@ sets. It is undecided (None) where the data sets are too few for its direction.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,6 +214,40 @@ class Study:
     source: str
     tables: tuple[str, ...]
     run: Callable[[Scale, int], Result]
+
+
+def mean_row(
+    values: Sequence[float] | NDArray[np.float64],
+    *,
+    setting: str,
+    method: str,
+    quantity: str,
+    table: str = "",
+    published: Mapping[str, Any] | None = None,
+) -> Row:
+    """Return the row of independent values (n,): their mean, and its standard error.
+
+    `published` are the fields of the printed number (`published_tables.printed`).
+
+    >>> row = mean_row([1.0, 2.0, 3.0], setting="n = 3", method="a", quantity="error")
+    >>> row.value, round(row.error, 3)
+    (2.0, 0.577)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    return Row(
+        table=table,
+        setting=setting,
+        method=method,
+        quantity=quantity,
+        value=float(numbers.mean()),
+        error=standard_error(numbers),
+        **(published or {}),
+    )
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean of independent values (n,)."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def quantile_of(n_rows: int) -> float:

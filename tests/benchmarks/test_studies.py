@@ -2,6 +2,9 @@
 
 import math
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +24,7 @@ from bandgap.networks.perceptron import (
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies import figure_2_2, normal_means, report, results
+from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.published_tables import FOLDER as PUBLISHED
 from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
@@ -348,6 +352,20 @@ def assert_study_runs(name):
         tables = {number.table for number in result.rows} - {""}
         assert tables and tables <= set(study.tables)
         assert len(read_table(study.tables[0])) > 0
+
+
+def test_cpu_time_of_a_running_worker_is_counted():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as worker:
+        try:
+            before = cpu_seconds() - time.process_time()
+            deadline = time.monotonic() + 60.0
+            of_worker = 0.0
+            while of_worker < 0.3 and time.monotonic() < deadline:
+                time.sleep(0.1)
+                of_worker = cpu_seconds() - time.process_time() - before
+        finally:
+            worker.kill()
+    assert of_worker >= 0.3
 
 
 class TestBatchedNetworks:
