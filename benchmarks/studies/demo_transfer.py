@@ -202,9 +202,17 @@ def compare(
     level: float,
     scale: Scale,
     seed: int,
+    data: tuple[SourceModel, Table] | None = None,
+    n_test: int | None = None,
+    setting: str = "",
 ) -> tuple[Compared, list[Row]]:
-    """Fit all methods to all splits and sizes; return figures, and rows of `quantities`."""
-    source, table = demo_table(CRYSTALS[scale])
+    """Fit all methods to all splits and sizes; return figures, and rows of `quantities`.
+
+    `data` are source and target, by default the demo's crystals, of which `n_test` are tested on,
+    by default those of the scale. `setting` names the target in the rows.
+    """
+    source, table = data or demo_table(CRYSTALS[scale])
+    before = f"{setting}, " if setting else ""
     figures: dict[tuple[int, str], dict[str, Floats]] = {}
     rows = []
     for n in sizes:
@@ -216,7 +224,7 @@ def compare(
                         table,
                         fit,
                         n=n,
-                        n_test=TEST_ROWS[scale],
+                        n_test=n_test or TEST_ROWS[scale],
                         seed=1000 * seed + number,
                         brief=scale == "smoke",
                     ),
@@ -228,7 +236,9 @@ def compare(
             figures[n, name] = of_method
             for quantity in quantities:
                 values = of_method[quantity]
-                rows.append(mean_row(values, setting=f"n = {n}", method=name, quantity=quantity))
+                rows.append(
+                    mean_row(values, setting=f"{before}n = {n}", method=name, quantity=quantity)
+                )
     return Compared(figures), rows
 
 

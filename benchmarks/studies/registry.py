@@ -5,6 +5,7 @@ from benchmarks.studies import (
     bounded_means,
     demo_transfer,
     displaced_crystals,
+    elliptic_surrogates,
     field_optimisers,
     field_samplers,
     figure_2_1,
@@ -33,6 +34,7 @@ STUDIES: tuple[Study, ...] = (
     unbiased_solves.STUDY,
     bent_ridge.STUDY,
     small_samples.STUDY,
+    *elliptic_surrogates.STUDIES,
     *growing_targets.STUDIES,
     *demo_transfer.STUDIES,
     displaced_crystals.STUDY,
@@ -42,8 +44,6 @@ STUDIES: tuple[Study, ...] = (
 )
 
 NOT_RUN: dict[str, str] = {
-    "hamcmc_sa_table1": "the surrogate of an elliptic problem is not written",
-    "hamcmc_sa_table2": "the surrogate of an elliptic problem is not written",
     "nptl_table_7": "hyper-parameters that the paper chose, no results",
     "pnn_table_4_1": "sizes of data sets, no results",
     "pnn_table_4_2": "MiniBooNE, the data set of the table, is not at hand",
