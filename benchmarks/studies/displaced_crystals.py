@@ -107,7 +107,7 @@ def run(scale: Scale, seed: int) -> Result:
             f"{SPLITS[scale]} splits; all coordinates of the test crystals are displaced by normal "
             "noise of the given standard deviation. Claims are about means over the five.",
             "The paper has images with corruptions and classes, so that numbers cannot be "
-            "compared. Priors with PTYL need snapshots that the demo's source does not have. "
+            "compared. Priors with PTYL are not tested. "
             "Strained cells are not tested. SGHMC is left out: on one of these splits its chains "
             "diverged at each learning rate that it tries.",
         ],
