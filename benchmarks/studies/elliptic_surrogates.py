@@ -43,6 +43,7 @@ from benchmarks.studies.study import (
     all_hold,
     is_below_zero,
     mean_row,
+    standard_error,
 )
 
 Floats = NDArray[np.float64]
@@ -304,7 +305,7 @@ def _claims(problem: Problem, errors: Mapping[tuple[int, str], Floats]) -> list[
 
 def _claim(text: str, differences: Mapping[str, Floats]) -> Claim:
     parts = [
-        f"{what} {values.mean():+.2f} ± {values.std(ddof=1) / math.sqrt(len(values)):.2f}"
+        f"{what} {values.mean():+.2f} ± {standard_error(values):.2f}"
         for what, values in differences.items()
     ]
     return Claim(

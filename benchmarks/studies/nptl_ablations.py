@@ -6,7 +6,6 @@
 - `nptl-blocks`: weights of blocks of rows against weights of single rows.
 """
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from bandgap.datasets.demo import inorganic_source_folder, load_inorganic
@@ -27,7 +26,16 @@ from benchmarks.studies.demo_transfer import (
     with_error,
 )
 from benchmarks.studies.figures import COLOURS
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study, all_hold, is_below_zero
+from benchmarks.studies.study import (
+    Claim,
+    Result,
+    Row,
+    Scale,
+    Study,
+    all_hold,
+    is_below_zero,
+    standard_error,
+)
 
 ALPHAS = {"smoke": (1.0, 100.0), "laptop": (0.0, 1.0, 10.0, 100.0, 1e3, 1e4)}
 ALPHAS["paper"] = ALPHAS["laptop"]
@@ -123,7 +131,7 @@ def draw_curves(
             axes.errorbar(
                 range(len(alphas)),
                 [change.mean() for change in changes],
-                yerr=[change.std(ddof=1) / np.sqrt(len(change)) for change in changes],
+                yerr=[standard_error(change) for change in changes],
                 fmt="o-",
                 ms=4,
                 color=COLOURS[number],

@@ -36,6 +36,7 @@ from benchmarks.studies.study import (
     Study,
     all_hold,
     is_below_zero,
+    mean_row,
     quantile_of,
 )
 
@@ -81,6 +82,21 @@ class TestVerdict:
     def test_incomparable_method_does_not_count(self):
         result = Result(rows=[row(value=2.0)], incomparable={"horseshoe": "the data are lost."})
         assert result.verdict == "cannot be compared. horseshoe: the data are lost."
+
+    def test_mean_of_few_values_is_judged_by_students_distribution(self):
+        """Of samples of 3 without a difference one in a hundred does not agree.
+
+        With the normal quantile it would be 12 %. Three standard deviations of 4,000 samples are
+        0.5 %.
+        """
+        rng = np.random.default_rng(0)
+        where = {"setting": "a", "method": "b", "quantity": "c"}
+        rows = [
+            mean_row(rng.standard_normal(3), **where, published={"printed": 0.0})
+            for _ in range(4000)
+        ]
+        n_apart = sum(not number.agrees(quantile_of(1)) for number in rows)
+        assert n_apart / 4000 == pytest.approx(0.01, abs=0.0047)
 
     def test_failed_claim_disagrees(self):
         assert Result(claims=[Claim("a", False, "b")]).outcome == "disagrees"
@@ -282,7 +298,7 @@ class TestStorageAndReport:
             run=lambda scale, seed: Result(),
         )
         result = Result(
-            rows=[row(), row(method="MLE", value=2.0), row(reading="tau = q/p")],
+            rows=[row(n_values=30), row(method="MLE", value=2.0), row(reading="tau = q/p")],
             claims=[Claim("p decreases", True, "seen")],
             reasons={"MLE": "not printed."},
             notes=["A note."],
@@ -296,6 +312,7 @@ class TestStorageAndReport:
         study, saved, folder = stored
         loaded = results.latest(study.name, folder / "results")
         assert loaded.result.rows == saved.result.rows
+        assert loaded.result.rows[0].n_values == 30
         assert loaded.result.verdict == saved.result.verdict
         assert (loaded.scale, loaded.seed, loaded.date) == ("smoke", 3, saved.date)
         assert loaded.figure.read_bytes()[:4] == b"\x89PNG"
