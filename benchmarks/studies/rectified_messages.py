@@ -18,8 +18,8 @@ from benchmarks.studies.uci_networks import data_folder, random_split
 from benchmarks.uci import UciStudy, fit_belief
 
 DRAWS = 10_000
-REPEATS = {"smoke": 3, "laptop": 40, "paper": 40}
-TRIALS = {"smoke": 2, "laptop": 30, "paper": 30}
+REPEATS = {"smoke": 20, "laptop": 40, "paper": 40}
+TRIALS = {"smoke": 4, "laptop": 30, "paper": 30}
 NETWORKS = {"smoke": ((5,), (5, 5)), "laptop": tuple(TABLE_3_2), "paper": tuple(TABLE_3_2)}
 BOSTON = "bostonHousing"
 PERCENT = "draws that are zero (%)"
