@@ -10,8 +10,10 @@ from benchmarks.studies import (
     field_samplers,
     figure_2_1,
     figure_2_2,
+    flow_posteriors,
     growing_targets,
     large_transfer,
+    node_growth,
     nptl_ablations,
     rectified_messages,
     simulated_networks,
@@ -42,13 +44,14 @@ STUDIES: tuple[Study, ...] = (
     displaced_crystals.STUDY,
     *rectified_messages.STUDIES,
     uci_networks.STUDY,
+    flow_posteriors.STUDY,
     *synthetic_graphs.STUDIES,
+    node_growth.STUDY,
 )
 
 NOT_RUN: dict[str, str] = {
     "nptl_table_7": "hyper-parameters that the paper chose, no results",
     "pnn_table_4_1": "sizes of data sets, no results",
-    "pnn_table_4_2": "MiniBooNE, the data set of the table, is not at hand",
     "pnn_table_5_2": "settings of the distances, no results; they are used in `pnn-5.3`",
     "pnn_table_5_4": "the six sets of real graphs are not at hand",
 }

@@ -339,8 +339,26 @@ class TestStorageAndReport:
             results.studies_named("table-9", STUDIES)
 
 
-@pytest.mark.parametrize("name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-5.3"])
+@pytest.mark.parametrize(
+    "name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-5.3", "pnn-figure-5.3"]
+)
 def test_smoke_scale_runs(name):
+    assert_study_runs(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "figure-2.4",
+        "hamcmc-table-1",
+        "hamcmc-table-2",
+        "nptl-figure-2",
+        "nptl-blocks",
+        "pnn-4.2",
+    ],
+)
+def test_smoke_scale_of_networks_runs(name):
     assert_study_runs(name)
 
 
