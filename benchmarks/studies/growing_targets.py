@@ -215,7 +215,8 @@ def shares_of_layers(scale: Scale, seed: int) -> Result:
         notes=[
             *demo_notes(scale, SPLITS_OF_C[scale]),
             "c has the prior Dirichlet(1, 1, 1) of the thesis, with mean 0.33 and standard "
-            "deviation 0.24, and lam is set by the thesis' rule.",
+            "deviation 0.24, and lam is set by the thesis' rule. Where the posterior's standard "
+            "deviation is as large as the prior's, the target says little about c.",
         ],
         draw=lambda figure: draw_predictions(figure, pictures),
     )
