@@ -1,17 +1,21 @@
-"""Transfer runs in tests, from records, gaps and the fields of a request."""
+"""Transfer runs in tests, from records, gaps and fields of a request; sources with snapshots."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.swag import Snapshots
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.transfer import transfer_run
+from bandgap.sources.model import SourceModel
 from bandgap.structures import StructureRecord
 
 
@@ -37,4 +41,18 @@ def transfer_labelled(
         cache=cache,
         checkpoints=checkpoints,
         progress=progress,
+    )
+
+
+def with_snapshots(source: SourceModel) -> SourceModel:
+    """Return the source with snapshots spread about its weights by 0.05."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = {
+        n: v + 0.05 * torch.randn((4, *v.shape), generator=generator)
+        for n, v in source.params.items()
+    }
+    mean = {n: v.mean(0) for n, v in drawn.items()}
+    deviations = {n: v - mean[n] for n, v in drawn.items()}
+    return replace(
+        source, snapshots=Snapshots(mean, {n: v.var(0) for n, v in drawn.items()}, deviations)
     )

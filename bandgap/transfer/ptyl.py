@@ -67,21 +67,30 @@ def fit(
 
     Raises InputError where the source has no snapshots.
     """
-    if source.snapshots is None:
-        raise InputError(
-            "ptyl: the source model has no snapshots of its training, from which the prior is "
-            "computed. Train it with `bandgap train-source --snapshots 20` (several sets: `bandgap "
-            "train-sources --snapshots 20`), or add them with `bandgap source-extras --snapshots "
-            "20`; of several sets, to the one that the transfer starts from."
-        )
+    snapshots = snapshots_of(source, "ptyl")
     hidden = tuple(range(1, source.network.n_layers))
     recipe = PTYLRecipe(
-        snapshots=source.snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps
+        snapshots=snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps
     )
     trained = fit_stacked(
         source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
     )
     return stacked_posterior(source, trained, seed=seed)
+
+
+def snapshots_of(source: SourceModel, name: str) -> Snapshots:
+    """Return the snapshots that the prior of method `name` is computed from.
+
+    Raises InputError where the source has none.
+    """
+    if source.snapshots is None:
+        raise InputError(
+            f"{name}: the source model has no snapshots of its training, from which the prior is "
+            "computed. Train it with `bandgap train-source --snapshots 20` (several sets: `bandgap "
+            "train-sources --snapshots 20`), or add them with `bandgap source-extras --snapshots "
+            "20`; of several sets, to the one that the transfer starts from."
+        )
+    return source.snapshots
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""Stochastic-gradient Hamiltonian Monte Carlo from the source, with an isotropic prior.
+"""Stochastic-gradient Hamiltonian Monte Carlo from the source, with a Gaussian prior.
 
 Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020). Chains start
 at the source's hidden layers and the linear probe. Every cycle follows a cosine from
@@ -8,13 +8,15 @@ at the source's hidden layers and the linear probe. Every cycle follows a cosine
 
 at temperature T, with s^2 the probe's residual variance and phi the hidden layers, whose prior is
 N(phi*, I / (w n)): L2SP, around the source phi*, or with zero mean (phi* = 0), which knows the
-source by the start alone. `inference/batch/updates.py` has the update, whose learning rate is that
-of the mean loss.
+source by the start alone. With PTYL (Shwartz-Ziv and others, 2022) the prior is N(mu, S), from
+snapshots of the source's training (`ptyl.py`), and the last term of U is (phi - mu)'S^-1(phi - mu)
+/ 2. `inference/batch/updates.py` has the update, whose learning rate is that of the mean loss.
 
 With L2SP the row space of the training rows is exact, because prior and noise are isotropic. The
 component orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance
 at the end of each cycle is computed here. With zero mean it also moves towards zero, from a
-different place for each weight, so that chains run in full coordinates.
+different place for each weight, and the prior of PTYL is not isotropic, so that chains run in full
+coordinates.
 """
 
 import math
@@ -22,17 +24,20 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.batch.penalties import L2SP, Penalty, ZeroMean
+from bandgap.inference.batch.penalties import L2SP, PTYL, Penalty, ZeroMean
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.inference.stochastic_gradient.sghmc import velocity_noise_variance
+from bandgap.networks.swag import SnapshotPrior, snapshot_prior
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.ptyl import DEFAULT_GAMMA, snapshots_of
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData
@@ -45,15 +50,15 @@ DIVERGED: Final = (
 )
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
-Prior = Literal["l2sp", "zero_mean"]
+Prior = Literal["l2sp", "zero_mean", "ptyl"]
 
 
 @dataclass(frozen=True)
 class SghmcConfig(Scales):
     """Chains and cycles (one draw each), settings of the update, prior, held-out rows, scales.
 
-    `epochs` are those of a cycle; `strength` is w of the prior, and `prior` "l2sp" or "zero_mean"
-    says where its mean is: at the source's hidden layers or at zero.
+    `epochs` are those of a cycle. `prior` is "l2sp" or "zero_mean", around the source's hidden
+    layers or zero with `strength` w, or "ptyl" with `gamma` and `eps` of its covariance.
     """
 
     chains: int = 5
@@ -66,6 +71,8 @@ class SghmcConfig(Scales):
     strength: float = 1e-2
     sigma: HeldOut = "auto"
     prior: Prior = "l2sp"
+    gamma: float = DEFAULT_GAMMA
+    eps: float = 0.1
 
     def __post_init__(self) -> None:
         if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
@@ -77,6 +84,11 @@ class SghmcConfig(Scales):
         if self.prior not in get_args(Prior):
             raise ConfigError(
                 f"sghmc: prior {self.prior!r}. Accepted: {', '.join(get_args(Prior))}."
+            )
+        if not (self.gamma >= 0 and self.eps > 0):
+            raise ConfigError(
+                f"sghmc: gamma {self.gamma}, eps {self.eps}. Accepted: a gamma from 0 and an eps "
+                "above 0."
             )
         training_of(self)
 
@@ -94,11 +106,14 @@ def fit(
 
     Where one diverges, all restart with a quarter of the learning rate, with a warning. Half of a
     rate that is too large can be barely stable, and such chains are wider than the posterior.
+
+    Raises InputError for the prior "ptyl" where the source has no snapshots, and DivergedError
+    where chains diverge at every rate.
     """
     setting = Setting("strength", (config.strength,), config.strength)
     cycles = Cycles(config.cycles, config.temperature)
-    is_around_zero = config.prior == "zero_mean"
-    recipe = SghmcRecipe(first_weights(source).T if is_around_zero else None)
+    is_isotropic = config.prior == "l2sp"
+    recipe = recipe_of(source, config)
 
     def attempt(number: int) -> NetworkPosterior:
         rate = config.learning_rate / 4**number
@@ -111,7 +126,7 @@ def fit(
         )
         start = trained.start
         outside = np.zeros(config.cycles)  # full coordinates have no outside
-        if not is_around_zero:
+        if is_isotropic:
             outside = outside_sd(
                 slower, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start)
             )
@@ -133,14 +148,32 @@ def fit(
     return posterior
 
 
-@dataclass(frozen=True)
+def recipe_of(source: SourceModel, config: SghmcConfig) -> "SghmcRecipe":
+    """Return the recipe with what its prior needs of the source."""
+    if config.prior == "l2sp":
+        return SghmcRecipe()
+    first = first_weights(source).T
+    if config.prior == "zero_mean":
+        return SghmcRecipe(first)
+    around_snapshots = snapshot_prior(
+        snapshots_of(source, "sghmc with the prior ptyl"),
+        gamma=config.gamma,
+        eps=config.eps,
+        layers=tuple(range(1, source.network.n_layers)),
+        dtype=training_of(config).dtype,
+    )
+    return SghmcRecipe(first, around_snapshots)
+
+
+@dataclass(frozen=True, eq=False)
 class SghmcRecipe:
     """All rows with the noise variance of the probe, and the pull of the prior.
 
-    `first` is theta_hat_1 (p + 1, width) for the prior around zero, None for L2SP.
+    `first` is theta_hat_1 (p + 1, width), None for L2SP; `around_snapshots` is the prior of PTYL.
     """
 
     first: Tensor | None = None
+    around_snapshots: SnapshotPrior | None = None
 
     def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
         """Return the rows of a chain."""
@@ -148,10 +181,17 @@ class SghmcRecipe:
         return Sample(np.full(y.size, 2.0), y, start.probe.head, noise_variance(start))
 
     def penalty(self, members: Members) -> Penalty:
-        """Return the pull to the source or to zero, on the scale of the mean loss."""
+        """Return the pull of the prior, on the scale of the mean loss."""
         strength = members.values * members.variances
         if self.first is None:
             return L2SP(strength, members.between)
+        if self.around_snapshots is not None:
+            return PTYL.build(
+                [self.around_snapshots],
+                first=self.first,
+                which=torch.zeros_like(members.n_rows),
+                n_rows=members.n_rows / members.variances,
+            )
         return ZeroMean(strength, self.first.to(strength))
 
 
@@ -194,7 +234,7 @@ def training_of(config: SghmcConfig) -> StackTraining:
         epochs=config.epochs,
         batch_size=config.batch_size,
         clip=0.0,
-        coordinates="full" if config.prior == "zero_mean" else "row_space",
+        coordinates="row_space" if config.prior == "l2sp" else "full",
     )
 
 

@@ -64,9 +64,8 @@ def study(
 
 def _run(name: str, scale: str, *, folder: Path, seed: int) -> None:
     """Run one study, store its result and print the verdict."""
-    import os
-
     from bandgap.foundation.machine import set_threads
+    from benchmarks.studies.cpu_time import cpu_seconds
     from benchmarks.studies.registry import STUDIES
     from benchmarks.studies.results import save
     from benchmarks.studies.study import SCALES
@@ -74,8 +73,8 @@ def _run(name: str, scale: str, *, folder: Path, seed: int) -> None:
     set_threads()
     entry = next(entry for entry in STUDIES if entry.name == name)
     chosen_scale = next(known_scale for known_scale in SCALES if known_scale == scale)
-    started = sum(os.times()[:4])
+    started = cpu_seconds()
     result = entry.run(chosen_scale, seed)
-    seconds = sum(os.times()[:4]) - started
+    seconds = cpu_seconds() - started
     save(entry, result, scale=chosen_scale, seed=seed, seconds=seconds, folder=folder)
     typer.echo(f"{name}, {scale}, {seconds:.1f} s of CPU time: {result.verdict}")

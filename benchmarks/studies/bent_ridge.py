@@ -26,7 +26,7 @@ from benchmarks.studies.bent_density import (
     exact_draws,
     exact_moments,
 )
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 
 CHAINS = {"smoke": 40, "laptop": 300, "paper": 1000}
 # Share of the iterations below.
@@ -86,13 +86,7 @@ def run(scale: Scale, seed: int) -> Result:
             continue
         relative = []
         for name, column in zip(MOMENTS, means.T, strict=True):
-            row = Row(
-                setting=name,
-                method=method,
-                quantity="moment",
-                value=float(column.mean()),
-                error=float(column.std(ddof=1)) / math.sqrt(len(column)),
-            )
+            row = mean_row(column, setting=name, method=method, quantity="moment")
             rows.append(row)
             relative.append(abs(row.value / exact[name] - 1.0))
         errors.setdefault(method, max(relative))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.studies.normal_means import james_stein, linear_minimax, pcp, sps_oracle
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.sparse_means import BATCH, QUANTITY, SIZES, TARGET_ROWS
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 
 Floats = NDArray[np.float64]
 
@@ -40,14 +40,13 @@ def run(table: str, gamma: float, scale: Scale, seed: int) -> Result:
             errors = _errors(p, replicates, n1=n1, n2=n2, rng=rng)
             cells = row_of(table, p=p, n2=n2)
             for method, values in errors.items():
-                row = Row(
+                row = mean_row(
+                    values,
                     table=table,
                     setting=f"p = {p}, n2 = {n2}",
                     method=method,
                     quantity=QUANTITY,
-                    value=float(values.mean()),
-                    error=float(values.std(ddof=1)) / math.sqrt(values.size),
-                    **printed(cells, COLUMNS[method], "max_se"),
+                    published=printed(cells, COLUMNS[method], "max_se"),
                 )
                 rows.append(row)
             bound = linear_minimax(radius_squared=RADIUS**2, variance=1.0 / n1 + 1.0 / n2)

@@ -2,8 +2,6 @@
 
 - `table-3.6` (Abba 2023, section 3.5): the last layer by the penalized-complexity prior, the
   horseshoe, least squares, and a network with dropout.
-- `figure-2.3` (Abba 2023, section 2.5, with the posterior of c in the text): error against the
-  number of training rows.
 - `nptl-1` (Lee and others 2024, table 1): NPTL against ensembles and SGHMC with priors.
 - `nptl-6` (table 6): soups of NPTL's networks.
 
@@ -12,16 +10,13 @@ split. Claims compare methods within splits. Splits share one pool of crystals, 
 errors are somewhat too small. Coverage in `table-3.6` is that of 95 % intervals, else of 90 %.
 """
 
-import itertools
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bandgap.datasets.demo import demo_source_folder, load_demo
@@ -33,8 +28,8 @@ from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import TargetData, get_method
-from benchmarks.studies.figures import COLOURS
-from benchmarks.studies.published_tables import read_table, row_of
+from benchmarks.studies.cpu_time import cpu_seconds
+from benchmarks.studies.published_tables import read_table
 from benchmarks.studies.study import (
     Claim,
     Result,
@@ -43,18 +38,19 @@ from benchmarks.studies.study import (
     Study,
     all_hold,
     is_below_zero,
+    mean_row,
+    standard_error,
 )
 
 Floats = NDArray[np.float64]
 
 SPLITS = {"smoke": 2, "laptop": 4, "paper": 20}
-# Bayesian methods of all layers take minutes for a fit.
-FEW_SPLITS = {"smoke": 2, "laptop": 2, "paper": 10}
 TEST_ROWS = {"smoke": 100, "laptop": 600, "paper": 600}
 CRYSTALS = {"smoke": 200, "laptop": 1600, "paper": 1600}
 MSE = "mean squared error (eV^2)"
 RMSE = "root mean squared error (eV)"
 NLL = "negative log density"
+WIDTH = "mean width of the intervals (eV)"
 SECONDS = "CPU time of a fit (s)"
 
 
@@ -79,7 +75,9 @@ PRIORS = {
     "NPTL": Fit("nptl", {}),
     "Ensemble + L2SP": Fit("l2sp", {}),
     "Ensemble": Fit("ensemble", {}),
+    "Ensemble + PTYL": Fit("ptyl", {}),
     "SGHMC + L2SP": Fit("sghmc", {}),
+    "SGHMC + PTYL": Fit("sghmc", {"prior": "ptyl"}),
     "SGHMC + zero mean": Fit("sghmc", {"prior": "zero_mean"}),
 }
 SOUPS = {
@@ -87,13 +85,6 @@ SOUPS = {
     "uniform soup": Fit("nptl_soup", {}),
     "greedy soup": Fit("nptl_greedy_soup", {}),
     "fine-tune": Fit("fine_tune", {}),
-}
-ALL_LAYERS = {
-    "TL-freeze": Fit("freeze", {}),
-    "TL-fine-tune": Fit("fine_tune", {}),
-    "BTL-BNN": Fit("btl_bnn", {}),
-    "BTL-PCP-PE": Fit("btl_pcp_pe", {"lam": "corr"}),
-    "target only": Fit("target_only", {}),
 }
 SHORT_CHAINS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 10, "max_steps": 6}}
 BRIEF: dict[str, dict[str, Any]] = {
@@ -110,6 +101,7 @@ BRIEF: dict[str, dict[str, Any]] = {
     },
     "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.01], "training": {"epochs": 2}},
     "ensemble": {"members": 2, "fold_members": 1, "training": {"epochs": 2}},
+    "ptyl": {"members": 2, "fold_members": 1, "gammas": [100.0], "training": {"epochs": 2}},
     "sghmc": {"chains": 2, "cycles": 2, "epochs": 2},
     "fine_tune": {"training": {"max_epochs": 3}},
     "freeze": {"training": {"max_epochs": 3}},
@@ -135,9 +127,10 @@ def demo_table(n: int) -> tuple[SourceModel, Table]:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A posterior, the crystals that it is tested on, and the CPU seconds of the fit."""
+    """A posterior, its training and test crystals, and the CPU seconds of the fit."""
 
     posterior: Posterior
+    train: Table
     test: Table
     seconds: float
 
@@ -149,13 +142,13 @@ def fit_to_split(
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
     train = table.rows(split.train)
     method = get_method(fit.method)
-    settings = dict(fit.settings) | (BRIEF.get(fit.method, {}) if brief else {})
+    settings = (BRIEF.get(fit.method, {}) if brief else {}) | dict(fit.settings)
     config: Any = from_dict(method.config, settings)
-    started = time.process_time()
+    started = cpu_seconds()
     posterior = method.fit(
         source, TargetData(train.features, train.gaps_eV), config, seed=seed, device="cpu"
     )
-    return Fitted(posterior, table.rows(split.test), time.process_time() - started)
+    return Fitted(posterior, train, table.rows(split.test), cpu_seconds() - started)
 
 
 def figures_of(fitted: Fitted, *, level: float) -> dict[str, float]:
@@ -171,12 +164,14 @@ def figures_of(fitted: Fitted, *, level: float) -> dict[str, float]:
         MSE: mse,
         RMSE: math.sqrt(mse),
         NLL: nll_mixture(test.gaps_eV, draws.centres_eV, sds=draws.wide_sds_eV),
-        _coverage(level): coverage(test.gaps_eV, low, upper=high),
+        coverage_of(level): coverage(test.gaps_eV, low, upper=high),
+        WIDTH: float((high - low).mean()),
         SECONDS: fitted.seconds,
     }
 
 
-def _coverage(level: float) -> str:
+def coverage_of(level: float) -> str:
+    """Return the name of the coverage of intervals."""
     return f"coverage of {100 * level:.0f} % intervals"
 
 
@@ -199,8 +194,7 @@ class Compared:
 
 def with_error(values: Floats) -> str:
     """Return mean and standard error of values (split,) as a text."""
-    error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return f"{float(values.mean()):+.3f} ± {error:.3f}"
+    return f"{float(values.mean()):+.3f} ± {standard_error(values):.3f}"
 
 
 def compare(
@@ -211,13 +205,17 @@ def compare(
     level: float,
     scale: Scale,
     seed: int,
-    n_splits: int = 0,
+    data: tuple[SourceModel, Table] | None = None,
+    n_test: int | None = None,
+    setting: str = "",
 ) -> tuple[Compared, list[Row]]:
     """Fit all methods to all splits and sizes; return figures, and rows of `quantities`.
 
-    There are `n_splits` splits, 0 for those of the scale.
+    `data` are source and target, by default the demo's crystals, of which `n_test` are tested on,
+    by default those of the scale. `setting` names the target in the rows.
     """
-    source, table = demo_table(CRYSTALS[scale])
+    source, table = data or demo_table(CRYSTALS[scale])
+    before = f"{setting}, " if setting else ""
     figures: dict[tuple[int, str], dict[str, Floats]] = {}
     rows = []
     for n in sizes:
@@ -229,110 +227,32 @@ def compare(
                         table,
                         fit,
                         n=n,
-                        n_test=TEST_ROWS[scale],
+                        n_test=n_test or TEST_ROWS[scale],
                         seed=1000 * seed + number,
                         brief=scale == "smoke",
                     ),
                     level=level,
                 )
-                for number in range(n_splits or SPLITS[scale])
+                for number in range(SPLITS[scale])
             ]
             of_method = {key: np.array([split[key] for split in splits]) for key in splits[0]}
             figures[n, name] = of_method
             for quantity in quantities:
                 values = of_method[quantity]
                 rows.append(
-                    Row(
-                        setting=f"n = {n}",
-                        method=name,
-                        quantity=quantity,
-                        value=float(values.mean()),
-                        error=float(values.std(ddof=1)) / math.sqrt(len(values)),
-                    )
+                    mean_row(values, setting=f"{before}n = {n}", method=name, quantity=quantity)
                 )
     return Compared(figures), rows
-
-
-def sizes_of_target(scale: Scale, seed: int) -> Result:
-    """Compare methods of all layers for growing targets (figure 2.3)."""
-    sizes = (40, 60) if scale == "smoke" else (100, 200)
-    quantities = (MSE, _coverage(0.95), SECONDS)
-    n_splits = FEW_SPLITS[scale]
-    compared, rows = compare(
-        ALL_LAYERS,
-        sizes,
-        quantities,
-        level=0.95,
-        scale=scale,
-        seed=seed,
-        n_splits=n_splits,
-    )
-    errors = {
-        name: [float(compared.figures[n, name][MSE].mean()) for n in sizes] for name in ALL_LAYERS
-    }
-    best = [min(errors, key=lambda name: errors[name][i]) for i in range(len(sizes))]
-    of_c = compared.figures[sizes[-1], "BTL-PCP-PE"]
-    shares = [float(of_c[f"c{layer}"].mean()) for layer in (1, 2, 3)]
-    rises = [
-        name
-        for name, values in errors.items()
-        if any(later > earlier for earlier, later in itertools.pairwise(values))
-    ]
-    printed_c = [row_of("section_2_5", quantity=f"posterior_mean_c{i}")["value"] for i in (1, 2, 3)]
-    return Result(
-        rows=rows,
-        claims=[
-            Claim(
-                "The error of each method decreases as n increases.",
-                not rises,
-                f"not decreasing: {', '.join(rises)}" if rises else "all decrease",
-            ),
-            Claim(
-                "BTL-PCP-PE has the lowest error in all cases.",
-                best == ["BTL-PCP-PE"] * len(sizes),
-                "lowest: "
-                + ", ".join(f"n = {n}: {name}" for n, name in zip(sizes, best, strict=True)),
-            ),
-            Claim(
-                "Most of the prior variance is in the output layer (c3 above 0.8).",
-                shares[2] > 0.8,
-                "posterior means of c "
-                + ", ".join(f"{share:.2f}" for share in shares)
-                + f" at n = {sizes[-1]}; printed {', '.join(printed_c)} at n = 5,000",
-            ),
-        ],
-        notes=[
-            *_notes(scale, n_splits),
-            "The molecular crystals of the thesis are not public, so that numbers cannot be "
-            "compared. MEGNet and SchNet are not run. BTL-PCP-PE has the thesis' rule for lam.",
-        ],
-        draw=lambda figure: draw_errors(figure, sizes, compared),
-    )
-
-
-def draw_errors(figure: Figure, sizes: tuple[int, ...], compared: Compared) -> None:
-    """Draw the error against n; each point is a split, as in the figure of the thesis."""
-    axes = figure.subplots()
-    for number, name in enumerate(ALL_LAYERS):
-        values = [compared.figures[n, name][MSE] for n in sizes]
-        colour = COLOURS[number]
-        axes.plot(sizes, [part.mean() for part in values], color=colour, label=name)
-        for n, part in zip(sizes, values, strict=True):
-            axes.plot([n] * len(part), part, "o", ms=3, color=colour)
-    axes.set(xlabel="training crystals", ylabel=MSE, xscale="log", xticks=sizes)
-    axes.set_xticklabels([f"{n}" for n in sizes])
-    axes.grid(alpha=0.3)
-    figure.legend(fontsize=7, loc="outside lower center", ncols=5, frameon=False)
 
 
 def last_layers(scale: Scale, seed: int) -> Result:
     """Compare methods of the last layer (table 3.6)."""
     sizes = (40, 60) if scale == "smoke" else (500, 1000)
-    quantities = (MSE, _coverage(0.95), SECONDS)
+    quantities = (MSE, coverage_of(0.95), SECONDS)
     compared, rows = compare(LAST_LAYERS, sizes, quantities, level=0.95, scale=scale, seed=seed)
     small, large = sizes
     gain = {n: compared.differences(n, "OLS", "PCP", MSE) for n in sizes}
-    covered = compared.figures[small, "fine-tuning with dropout"][_coverage(0.95)]
+    covered = compared.figures[small, "fine-tuning with dropout"][coverage_of(0.95)]
     ols = [compared.differences(small, name, "OLS", MSE) for name in ("PCP", "horseshoe")]
     return Result(
         rows=rows,
@@ -360,7 +280,7 @@ def last_layers(scale: Scale, seed: int) -> Result:
             ),
         ],
         notes=[
-            *_notes(scale, SPLITS[scale]),
+            *demo_notes(scale, SPLITS[scale]),
             "The molecular crystals of the thesis are not public, so that numbers cannot be "
             f"compared. The demo has {CRYSTALS[scale]:,} crystals, too few for n = 2,000. Printed "
             "errors at n = 500: PCP 0.91, horseshoe 0.94, OLS 1.08, dropout 1.02; coverages 83, "
@@ -375,7 +295,7 @@ def last_layers(scale: Scale, seed: int) -> Result:
 def priors(scale: Scale, seed: int) -> Result:
     """Compare NPTL with ensembles and SGHMC (table 1 of Lee and others)."""
     sizes = (40,) if scale == "smoke" else (200,)
-    quantities = (RMSE, NLL, _coverage(0.9), SECONDS)
+    quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
     compared, rows = compare(PRIORS, sizes, quantities, level=0.9, scale=scale, seed=seed)
     n = sizes[0]
     rivals = [name for name in PRIORS if name != "NPTL"]
@@ -393,13 +313,13 @@ def priors(scale: Scale, seed: int) -> Result:
         rows=rows,
         claims=claims,
         notes=[
-            *_notes(scale, SPLITS[scale]),
+            *demo_notes(scale, SPLITS[scale]),
             "The paper has images, texts and classes, so that numbers cannot be compared. Tables "
             "1, 2, 3 and 5 make this comparison for four networks, table 9 with a zero-mean prior "
             "(IG). Accuracy and negative log likelihood become error and negative log density of "
             "the gap.",
-            "The PTYL prior needs snapshots of the source's training, which the demo's source does "
-            "not have. Ensemble without a prior is added.",
+            "The prior of PTYL is computed from the 10 snapshots of the demo's source. Ensemble "
+            "without a prior is added.",
         ],
     )
 
@@ -407,7 +327,7 @@ def priors(scale: Scale, seed: int) -> Result:
 def soups(scale: Scale, seed: int) -> Result:
     """Compare NPTL's soups with NPTL and a fine-tuned network (table 6 of Lee and others)."""
     sizes = (40,) if scale == "smoke" else (50, 200)
-    quantities = (RMSE, NLL, _coverage(0.9), SECONDS)
+    quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
     compared, rows = compare(SOUPS, sizes, quantities, level=0.9, scale=scale, seed=seed)
     soup = [compared.differences(n, "uniform soup", "NPTL", RMSE) for n in sizes]
     fine = [compared.differences(n, "greedy soup", "fine-tune", RMSE) for n in sizes]
@@ -438,7 +358,7 @@ def soups(scale: Scale, seed: int) -> Result:
             ),
         ],
         notes=[
-            *_notes(scale, SPLITS[scale]),
+            *demo_notes(scale, SPLITS[scale]),
             "The paper has images and classes, so that numbers cannot be compared. Printed "
             f"accuracies, means of five data sets: {printed_order}.",
             "Greedy minus uniform soup: "
@@ -451,7 +371,8 @@ def soups(scale: Scale, seed: int) -> Result:
     )
 
 
-def _notes(scale: Scale, n_splits: int) -> list[str]:
+def demo_notes(scale: Scale, n_splits: int) -> list[str]:
+    """Return what a page says of crystals and splits."""
     return [
         f"Crystals and source of the demo, {n_splits} random splits with {TEST_ROWS[scale]} "
         "crystals for testing; means with standard errors.",
@@ -461,13 +382,6 @@ def _notes(scale: Scale, n_splits: int) -> list[str]:
 _LAST_LAYERS = "Abba (2023), section 3.5, table 3.6"
 _NPTL = "Lee and others (2024), arXiv 2403.07282, table {}"
 STUDIES = (
-    Study(
-        name="figure-2.3",
-        title="Error against the number of training rows, on the demo crystals",
-        source="Abba (2023), section 2.5, figure 2.3",
-        tables=("section_2_5",),
-        run=sizes_of_target,
-    ),
     Study(
         name="table-3.6",
         title="Last layer by PCP, horseshoe, OLS and dropout, on the demo crystals",

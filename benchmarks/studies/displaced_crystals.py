@@ -7,7 +7,6 @@ for all methods alike. The calibration error is the area between coverage and le
 """
 
 import dataclasses
-import math
 
 import numpy as np
 
@@ -28,11 +27,11 @@ from benchmarks.studies.demo_transfer import (
 from benchmarks.studies.study import (
     Claim,
     Result,
-    Row,
     Scale,
     Study,
     all_hold,
     is_below_zero,
+    mean_row,
 )
 
 LEVELS_ANGSTROM = (0.02, 0.05, 0.1, 0.15, 0.2)
@@ -76,13 +75,7 @@ def run(scale: Scale, seed: int) -> Result:
                 )
                 values[k, i, :, split] = measured(moved)
     rows_of_table = [
-        Row(
-            setting=setting,
-            method=method,
-            quantity=quantity,
-            value=float(values[k, i, q].mean()),
-            error=float(values[k, i, q].std(ddof=1)) / math.sqrt(SPLITS[scale]),
-        )
+        mean_row(values[k, i, q], setting=setting, method=method, quantity=quantity)
         for q, quantity in enumerate(QUANTITIES)
         for k, setting in enumerate(settings)
         for i, method in enumerate(METHODS)
@@ -107,7 +100,7 @@ def run(scale: Scale, seed: int) -> Result:
             f"{SPLITS[scale]} splits; all coordinates of the test crystals are displaced by normal "
             "noise of the given standard deviation. Claims are about means over the five.",
             "The paper has images with corruptions and classes, so that numbers cannot be "
-            "compared. Priors with PTYL need snapshots that the demo's source does not have. "
+            "compared. Priors with PTYL are not tested. "
             "Strained cells are not tested. SGHMC is left out: on one of these splits its chains "
             "diverged at each learning rate that it tries.",
         ],

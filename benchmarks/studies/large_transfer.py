@@ -30,7 +30,7 @@ from benchmarks.studies.simulated_networks import (
     variational_problem,
 )
 from benchmarks.studies.simulated_transfer import Design
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 
 ADDED = (0, 100)  # k
 TARGET_ROWS = 500
@@ -369,15 +369,14 @@ def rows_of_method(method: str, fitted: Fitted, test: Rows, size: Size) -> list[
         table = "table_2_3a" if quantity == ERROR else "table_2_3b"
         for k, part in zip(ADDED, by_set.reshape(len(ADDED), size.replicates), strict=True):
             rows.append(
-                Row(
+                mean_row(
+                    part.double().numpy(),
                     table=table if method in COLUMNS else "",
                     setting=_setting(k),
                     method=method,
                     quantity=quantity,
                     reading=SCALED,
-                    value=float(part.mean()),
-                    error=float(part.std()) / math.sqrt(size.replicates),
-                    **_printed(method, quantity, k=k),
+                    published=_printed(method, quantity, k=k),
                 )
             )
     if fitted.seconds:

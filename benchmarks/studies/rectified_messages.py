@@ -13,13 +13,13 @@ import numpy as np
 from bandgap.inference.assumed_density.moments import layer_moments
 from benchmarks.messages import TABLE_3_1, TABLE_3_2, message_distances
 from benchmarks.studies.published_tables import printed, row_of
-from benchmarks.studies.study import Result, Row, Scale, Study
+from benchmarks.studies.study import Result, Row, Scale, Study, mean_row
 from benchmarks.studies.uci_networks import data_folder, random_split
 from benchmarks.uci import UciStudy, fit_belief
 
 DRAWS = 10_000
-REPEATS = {"smoke": 3, "laptop": 40, "paper": 40}
-TRIALS = {"smoke": 2, "laptop": 30, "paper": 30}
+REPEATS = {"smoke": 20, "laptop": 40, "paper": 40}
+TRIALS = {"smoke": 4, "laptop": 30, "paper": 30}
 NETWORKS = {"smoke": ((5,), (5, 5)), "laptop": tuple(TABLE_3_2), "paper": tuple(TABLE_3_2)}
 BOSTON = "bostonHousing"
 PERCENT = "draws that are zero (%)"
@@ -67,14 +67,13 @@ def run_distances(scale: Scale, seed: int) -> Result:
             if quantity == DISTANCE:
                 fields["printed_unit"] = second_digit(fields["printed"])
             rows.append(
-                Row(
+                mean_row(
+                    values,
                     table="pnn_table_3_1",
                     setting=f"X ~ N({x_mean:g}, {x_variance:g}), W ~ N({w_mean:g}, {w_variance:g})",
                     method=method,
                     quantity=quantity,
-                    value=float(np.mean(values)),
-                    error=sd / np.sqrt(n_repeats),
-                    **fields,
+                    published=fields,
                 )
             )
     return Result(
@@ -108,14 +107,13 @@ def run_shares(scale: Scale, seed: int) -> Result:
             column = "output" if layer == "output" else f"linear_{layer}"
             fields = printed(table_row, f"rho_{column}", f"se_{layer}")
             rows.append(
-                Row(
+                mean_row(
+                    values,
                     table="pnn_table_3_2",
                     setting=name,
                     method=column.replace("linear_", "layer "),
                     quantity=SHARE,
-                    value=float(values.mean()),
-                    error=float(values.std(ddof=1)) / np.sqrt(n_trials),
-                    **fields | {"printed_unit": SHARE_UNIT},
+                    published=fields | {"printed_unit": SHARE_UNIT},
                 )
             )
     return Result(

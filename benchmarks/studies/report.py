@@ -19,11 +19,12 @@ was chosen to meet a printed number. A number that is not met is a finding.
 A number *agrees* if it differs from the printed one by at most $q$ standard errors of the
 difference (the Monte-Carlo errors of both, where the paper prints one) plus one unit of the last
 printed digit. $q$ is set so that all numbers of a study agree with probability 0.99 if nothing
-differs, and the standard errors are exact; with few data sets they are rough. A number that agrees
-where $q$ Monte-Carlo errors of ours exceed the printed number is *too uncertain to tell* (marked
-with ?). A statement on the difference of two methods is decided at 95 % by Student's distribution
-over data sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with
-the date of their last run.
+differs. For the mean of a few values it is the quantile of Student's distribution; older results do
+not have the number of values, so that their errors are taken as exact. A number that agrees where
+$q$ Monte-Carlo errors of ours exceed the printed number is *too uncertain to tell* (marked with ?).
+A statement on the difference of two methods is decided at 95 % by Student's distribution over data
+sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with the date
+of their last run.
 """
 
 HOLDS = {True: "yes", False: "no", None: "undecided"}

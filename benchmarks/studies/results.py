@@ -149,7 +149,8 @@ def _text(value: Any) -> str:
 
 def _row(cells: dict[str, str]) -> Row:
     """Return the row of a line of the CSV file."""
-    values: dict[str, Any] = {column: cells[column] for column in COLUMNS}
+    values: dict[str, Any] = {column: cells.get(column, "") for column in COLUMNS}
+    values["n_values"] = int(values["n_values"] or 0)  # older files have no such column
     for column in NUMBERS:
         values[column] = float(values[column]) if values[column] else None
     return Row(**values)

@@ -27,7 +27,7 @@ from bandgap.priors.penalized_complexity import DistanceTerms, inverse_distance
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
-from benchmarks.studies.study import Result, Row, Scale, Study
+from benchmarks.studies.study import Result, Row, Scale, Study, mean_row
 
 Floats = NDArray[np.float64]
 
@@ -466,15 +466,14 @@ def rows_of_method(
     for (row_reading, quantity), by_set in values.items():
         for k, part in zip(ADDED, by_set.reshape(len(ADDED), replicates), strict=True):
             rows.append(
-                Row(
+                mean_row(
+                    part,
                     table=_table(method, quantity),
                     setting=f"k = {k}, n = {n}",
                     method=method,
                     quantity=quantity,
                     reading=row_reading,
-                    value=float(part.mean()),
-                    error=float(part.std(ddof=1)) / math.sqrt(replicates),
-                    **_printed(method, quantity, k=k, n=n),
+                    published=_printed(method, quantity, k=k, n=n),
                 )
             )
     return rows

@@ -23,6 +23,8 @@ from benchmarks.studies.study import (
     Study,
     all_hold,
     is_below_zero,
+    mean_row,
+    standard_error,
 )
 
 CHAINS = 4
@@ -94,13 +96,7 @@ def run(scale: Scale, seed: int) -> Result:
         texts[method] += f" distance {table[:, 0].mean():.2f}, test error {table[:, 1].mean():.2f}"
         for quantity, column in zip(QUANTITIES, table.T, strict=True):
             rows.append(
-                Row(
-                    setting="n = 100, p = 200",
-                    method=method,
-                    quantity=quantity,
-                    value=float(column.mean()),
-                    error=float(column.std(ddof=1)) / math.sqrt(len(column)),
-                )
+                mean_row(column, setting="n = 100, p = 200", method=method, quantity=quantity)
             )
     truth = [
         float((problem.y_test - problem.x_test @ problem.truth).square().mean())
@@ -137,7 +133,7 @@ def _claim(
             difference = (errors[PUBLISHED_SA] - errors[name])[:, column]
         if np.isfinite(difference).all():
             mean = float(difference.mean())
-            error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
+            error = standard_error(difference)
             verdicts.append(is_below_zero(difference))
             part += f" (difference {mean:+.2f} ± {error:.2f})"
         else:

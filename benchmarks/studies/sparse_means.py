@@ -21,7 +21,7 @@ from benchmarks.studies.normal_means import (
     trans_lasso,
 )
 from benchmarks.studies.published_tables import printed, row_of
-from benchmarks.studies.study import Result, Row, Scale, Study, quantile_of
+from benchmarks.studies.study import Result, Row, Scale, Study, mean_row, quantile_of
 
 Floats = NDArray[np.float64]
 
@@ -177,15 +177,14 @@ def _row(table: str, p: int, n2: int, key: tuple[str, str], errors: Floats) -> R
     cells = row_of(table, p=p, n2=n2)
     # The printed errors of tables 3.2 and 3.3, 0.4 to 1, are larger than the spread of a column.
     error_column = "max_se" if table == "table_3_1" else ""
-    return Row(
+    return mean_row(
+        errors,
         table=table,
         setting=f"p = {p}, n2 = {n2}",
         method=method,
         quantity=QUANTITY,
         reading=reading,
-        value=float(errors.mean()),
-        error=float(errors.std(ddof=1)) / math.sqrt(errors.size),
-        **printed(cells, COLUMNS[table][method], error_column),
+        published=printed(cells, COLUMNS[table][method], error_column),
     )
 
 

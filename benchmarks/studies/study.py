@@ -6,8 +6,9 @@ A row agrees if its value differs from the printed one by at most
 
 where e are the Monte-Carlo standard errors and u is one unit of the last printed digit (some tables
 are truncated, not rounded). q is a quantile of the normal distribution at which all compared rows
-of a study agree with probability 0.99, if both computations have the same expectations. A row that
-agrees where q standard errors of ours exceed the printed number is too uncertain to tell.
+of a study agree with probability 0.99, if both computations have the same expectations. Where e is
+of n independent values, it is the quantile of Student's distribution of the same probability. A row
+that agrees where q standard errors of ours exceed the printed number is too uncertain to tell.
 
 A statement on a difference between two methods is decided by Student's distribution over the data
 sets. It is undecided (None) where the data sets are too few for its direction.
@@ -16,7 +17,7 @@ sets. It is undecided (None) where the data sets are too few for its direction.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,8 @@ class Row:
     reading
         How the text was understood, where it is not taken literally. Such rows are shown, and do
         not count for the outcome.
+    n_values
+        Number of independent values whose mean `value` is; 0 where `error` is known otherwise.
     """
 
     table: str = ""
@@ -63,19 +66,28 @@ class Row:
     printed_error: float = 0.0
     printed_unit: float = 0.0
     reading: str = ""
+    n_values: int = 0
+
+    def students(self, quantile: float) -> float:
+        """Return the quantile of Student's distribution with the probability of the normal one."""
+        if self.n_values < 2:
+            return quantile
+        return float(student.isf(norm.sf(quantile), self.n_values - 1))
 
     def agrees(self, quantile: float) -> bool:
         """Whether the value is as near to the printed one as their errors allow."""
         if self.printed is None:
             return True
         error = math.hypot(self.error, self.printed_error)
-        return abs(self.value - self.printed) <= quantile * error + self.printed_unit
+        margin = self.students(quantile) * error + self.printed_unit
+        return abs(self.value - self.printed) <= margin
 
     def is_too_uncertain(self, quantile: float) -> bool:
         """Whether the row agrees, but our error exceeds the printed number: more data sets tell."""
         if self.printed is None or not self.agrees(quantile):
             return False
-        return quantile * self.error > max(abs(self.printed), self.printed_unit)
+        error = self.students(quantile) * self.error
+        return error > max(abs(self.printed), self.printed_unit)
 
 
 @dataclass(frozen=True)
@@ -214,6 +226,43 @@ class Study:
     source: str
     tables: tuple[str, ...]
     run: Callable[[Scale, int], Result]
+
+
+def mean_row(
+    values: Sequence[float] | NDArray[np.float64],
+    *,
+    setting: str,
+    method: str,
+    quantity: str,
+    table: str = "",
+    reading: str = "",
+    published: Mapping[str, Any] | None = None,
+) -> Row:
+    """Return the row of independent values (n,): their mean, and its standard error.
+
+    `published` are the fields of the printed number (`published_tables.printed`).
+
+    >>> row = mean_row([1.0, 2.0, 3.0], setting="n = 3", method="a", quantity="error")
+    >>> row.value, round(row.error, 3)
+    (2.0, 0.577)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    return Row(
+        table=table,
+        setting=setting,
+        method=method,
+        quantity=quantity,
+        reading=reading,
+        value=float(numbers.mean()),
+        error=standard_error(numbers),
+        n_values=len(numbers),
+        **(published or {}),
+    )
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean of independent values (n,)."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def quantile_of(n_rows: int) -> float:

@@ -10,7 +10,16 @@ from scipy.stats import t as student
 
 from benchmarks.graphs import SETS, GraphsBenchmark, run_graphs
 from benchmarks.studies.published_tables import printed, row_of
-from benchmarks.studies.study import CONFIDENCE, Claim, Result, Row, Scale, Study, all_hold
+from benchmarks.studies.study import (
+    CONFIDENCE,
+    Claim,
+    Result,
+    Row,
+    Scale,
+    Study,
+    all_hold,
+    mean_row,
+)
 
 NAMES = {"cycles": "Cycles", "ladders": "Ladders", "barabasi-albert": "BA"}
 N_GRAPHS = 1000  # of each set in the thesis
@@ -41,17 +50,16 @@ def run_sizes(scale: Scale, seed: int) -> Result:
             ("mean number of nodes", "mean_nodes", [graph.n_nodes for graph in graphs]),
             ("mean number of edges", "mean_edges", [len(graph) for graph in graphs]),
         ):
-            error = float(np.std(values, ddof=1)) / np.sqrt(n)
-            fields = printed(table_row, column) | {"printed_error": error * np.sqrt(n / N_GRAPHS)}
+            error = float(np.std(values, ddof=1)) / np.sqrt(N_GRAPHS)
+            fields = printed(table_row, column) | {"printed_error": error}
             rows.append(
-                Row(
+                mean_row(
+                    values,
                     table="pnn_table_5_1",
                     setting=set_name,
                     method="graphs",
                     quantity=quantity,
-                    value=float(np.mean(values)),
-                    error=error,
-                    **fields,
+                    published=fields,
                 )
             )
     return Result(
@@ -85,14 +93,13 @@ def run_distances(scale: Scale, seed: int) -> Result:
         for metric, of_seeds in zip(QUANTITIES, np.array(distances).T, strict=True):
             table_row = row_of("pnn_table_5_3", set=NAMES[set_name], metric=metric)
             rows.append(
-                Row(
+                mean_row(
+                    of_seeds,
                     table="pnn_table_5_3",
                     setting=set_name,
                     method=method,
                     quantity=QUANTITIES[metric],
-                    value=float(of_seeds.mean()),
-                    error=float(of_seeds.std(ddof=1)) / np.sqrt(len(of_seeds)),
-                    **printed(table_row, f"{column}_mean", f"{column}_se"),
+                    published=printed(table_row, f"{column}_mean", f"{column}_se"),
                 )
             )
     reason = (

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from bandgap.foundation.errors import InputError
 from benchmarks.studies.published_tables import printed, row_of
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 from benchmarks.uci import Split, UciFit, UciStudy, fit_split, read_split
 
 SETS = (
@@ -30,7 +30,7 @@ SETS = (
 SETS_OF = {"smoke": ("yacht",), "laptop": SETS, "paper": SETS}
 NETWORKS = ((50,), (10, 10), (10,), (100,))
 NETWORKS_OF = {"smoke": NETWORKS[:1], "laptop": NETWORKS, "paper": NETWORKS}
-N_SPLITS = {"smoke": 2, "laptop": 5, "paper": 20}
+N_SPLITS = {"smoke": 8, "laptop": 5, "paper": 20}
 TEST_SHARE = 0.2
 TWO_ERRORS = 2.0
 RMSE = "RMSE"
@@ -154,14 +154,13 @@ def _rows(
         table_row = row_of(table, set=name, hidden=network, biases=biases, metric=METRICS[quantity])
         column = method.lower()
         rows.append(
-            Row(
+            mean_row(
+                values,
                 table=table,
                 setting=f"{name}, {network}, {'with' if biased else 'without'} biases",
                 method=method,
                 quantity=quantity,
-                value=float(np.mean(values)),
-                error=float(np.std(values, ddof=1)) / np.sqrt(len(values)),
-                **printed(table_row, f"{column}_mean", f"{column}_se"),
+                published=printed(table_row, f"{column}_mean", f"{column}_se"),
             )
         )
     return rows

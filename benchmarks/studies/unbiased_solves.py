@@ -28,7 +28,7 @@ from bandgap.inference.unbiased_solves.series import Reading, Truncation
 from bandgap.inference.vecchia.gp import weak_priors
 from bandgap.inference.vecchia.likelihood import Theta
 from benchmarks.studies.figures import COLOURS
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 
 Floats = NDArray[np.float64]
 
@@ -275,13 +275,7 @@ def _rows(title: str, solver: str, values: Floats, exact: Floats, products: floa
     squares = ((values - exact) ** 2).sum(1) / size
     difference = values.mean(0) - exact
     return [
-        Row(
-            setting=solver,
-            method=title,
-            quantity=NORM,
-            value=float(squares.mean()),
-            error=float(squares.std(ddof=1)) / math.sqrt(len(squares)),
-        ),
+        mean_row(squares, setting=solver, method=title, quantity=NORM),
         Row(
             setting=solver,
             method=title,

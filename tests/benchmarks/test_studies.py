@@ -2,6 +2,9 @@
 
 import math
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +24,7 @@ from bandgap.networks.perceptron import (
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies import figure_2_2, normal_means, report, results
+from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.published_tables import FOLDER as PUBLISHED
 from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
@@ -32,6 +36,7 @@ from benchmarks.studies.study import (
     Study,
     all_hold,
     is_below_zero,
+    mean_row,
     quantile_of,
 )
 
@@ -77,6 +82,21 @@ class TestVerdict:
     def test_incomparable_method_does_not_count(self):
         result = Result(rows=[row(value=2.0)], incomparable={"horseshoe": "the data are lost."})
         assert result.verdict == "cannot be compared. horseshoe: the data are lost."
+
+    def test_mean_of_few_values_is_judged_by_students_distribution(self):
+        """Of samples of 3 without a difference one in a hundred does not agree.
+
+        With the normal quantile it would be 12 %. Three standard deviations of 4,000 samples are
+        0.5 %.
+        """
+        rng = np.random.default_rng(0)
+        where = {"setting": "a", "method": "b", "quantity": "c"}
+        rows = [
+            mean_row(rng.standard_normal(3), **where, published={"printed": 0.0})
+            for _ in range(4000)
+        ]
+        n_apart = sum(not number.agrees(quantile_of(1)) for number in rows)
+        assert n_apart / 4000 == pytest.approx(0.01, abs=0.0047)
 
     def test_failed_claim_disagrees(self):
         assert Result(claims=[Claim("a", False, "b")]).outcome == "disagrees"
@@ -278,7 +298,7 @@ class TestStorageAndReport:
             run=lambda scale, seed: Result(),
         )
         result = Result(
-            rows=[row(), row(method="MLE", value=2.0), row(reading="tau = q/p")],
+            rows=[row(n_values=30), row(method="MLE", value=2.0), row(reading="tau = q/p")],
             claims=[Claim("p decreases", True, "seen")],
             reasons={"MLE": "not printed."},
             notes=["A note."],
@@ -292,6 +312,7 @@ class TestStorageAndReport:
         study, saved, folder = stored
         loaded = results.latest(study.name, folder / "results")
         assert loaded.result.rows == saved.result.rows
+        assert loaded.result.rows[0].n_values == 30
         assert loaded.result.verdict == saved.result.verdict
         assert (loaded.scale, loaded.seed, loaded.date) == ("smoke", 3, saved.date)
         assert loaded.figure.read_bytes()[:4] == b"\x89PNG"
@@ -318,8 +339,26 @@ class TestStorageAndReport:
             results.studies_named("table-9", STUDIES)
 
 
-@pytest.mark.parametrize("name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-5.3"])
+@pytest.mark.parametrize(
+    "name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-5.3", "pnn-figure-5.3"]
+)
 def test_smoke_scale_runs(name):
+    assert_study_runs(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "figure-2.4",
+        "hamcmc-table-1",
+        "hamcmc-table-2",
+        "nptl-figure-2",
+        "nptl-blocks",
+        "pnn-4.2",
+    ],
+)
+def test_smoke_scale_of_networks_runs(name):
     assert_study_runs(name)
 
 
@@ -348,6 +387,20 @@ def assert_study_runs(name):
         tables = {number.table for number in result.rows} - {""}
         assert tables and tables <= set(study.tables)
         assert len(read_table(study.tables[0])) > 0
+
+
+def test_cpu_time_of_a_running_worker_is_counted():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as worker:
+        try:
+            before = cpu_seconds() - time.process_time()
+            deadline = time.monotonic() + 60.0
+            of_worker = 0.0
+            while of_worker < 0.3 and time.monotonic() < deadline:
+                time.sleep(0.1)
+                of_worker = cpu_seconds() - time.process_time() - before
+        finally:
+            worker.kill()
+    assert of_worker >= 0.3
 
 
 class TestBatchedNetworks:

@@ -13,7 +13,6 @@ mu over draws have closed forms.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,26 +166,3 @@ def base_posterior(u: Tensor, is_row: Tensor, pseudo: Tensor, *, alpha: float) -
         factor = alpha**2 / (total**2 * m) * (1 - 1 / (total + 1))
         covariance = covariance + factor[:, None, None] * of_atoms
     return BasePosterior(mean, covariance)
-
-
-def base_draws(
-    u: Tensor,
-    pseudo: Callable[[], Tensor],
-    *,
-    alpha: float,
-    n_draws: int,
-    generator: torch.Generator,
-) -> Tensor:
-    """Return draws of mu (n_draws, D) for one flow: phase B of algorithm 3.
-
-    `u` (n, D) are the rows and `pseudo` draws fresh pseudo-observations (m, D), both in the base
-    space.
-    """
-    draws = []
-    for _ in range(n_draws):
-        atoms = torch.cat([u, pseudo()])
-        weights = dirichlet_weights(
-            len(u), len(atoms) - len(u), alpha=alpha, n_draws=1, generator=generator
-        )
-        draws.append((weights[0, :, None] * atoms).sum(0))
-    return torch.stack(draws)

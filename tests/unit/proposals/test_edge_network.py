@@ -24,7 +24,6 @@ from bandgap.proposals.edge_training import (
     train_edge_network,
 )
 from bandgap.proposals.graph_metrics import graph_distances
-from bandgap.proposals.hollywood import HollywoodProcess
 from bandgap.proposals.sequences import (
     EdgeSequence,
     barabasi_albert,
@@ -34,6 +33,7 @@ from bandgap.proposals.sequences import (
     ladders,
     sequence_of,
 )
+from benchmarks.studies.hollywood import HollywoodProcess
 
 VARIANTS = [
     EdgeNetworkConfig(),

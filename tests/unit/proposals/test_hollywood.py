@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.proposals.hollywood import HollywoodProcess
 from bandgap.proposals.sequences import sequence_of
+from benchmarks.studies.hollywood import HollywoodProcess
 
 EDGES = [(0, 1), (1, 1), (2, 0), (1, 3), (0, 1)]
 

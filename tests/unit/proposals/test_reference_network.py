@@ -17,7 +17,6 @@ from bandgap.proposals.edge_network import (
     log_likelihood,
 )
 from bandgap.proposals.edge_training import new_network
-from bandgap.proposals.hollywood import HollywoodProcess
 from bandgap.proposals.sequences import (
     EdgeSequence,
     barabasi_albert,
@@ -26,6 +25,7 @@ from bandgap.proposals.sequences import (
     random_tree,
     sequence_of,
 )
+from benchmarks.studies.hollywood import HollywoodProcess
 
 Floats = NDArray[np.float64]
 

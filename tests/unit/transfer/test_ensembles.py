@@ -8,13 +8,13 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.batch.training import StackTraining
-from bandgap.networks.swag import Snapshots
 from bandgap.transfer import ensemble, l2sp, ptyl
 from bandgap.transfer.ensemble import EnsembleConfig
 from bandgap.transfer.l2sp import L2SPConfig
 from bandgap.transfer.ptyl import PTYLConfig
 from bandgap.transfer.shared.folds import start_of
 from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe
+from tests.transfers import with_snapshots
 
 TRAINING = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
 CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
@@ -118,20 +118,6 @@ def test_no_strength_is_l2sp_without_a_pull(source_of, target):
 def test_no_members_are_refused(config, settings):
     with pytest.raises(ConfigError, match=r"Accepted: whole numbers from 1"):
         config(**settings)
-
-
-def with_snapshots(source):
-    """The source with snapshots spread about its weights by 0.05."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = {
-        n: v + 0.05 * torch.randn((4, *v.shape), generator=generator)
-        for n, v in source.params.items()
-    }
-    mean = {n: v.mean(0) for n, v in drawn.items()}
-    deviations = {n: v - mean[n] for n, v in drawn.items()}
-    return replace(
-        source, snapshots=Snapshots(mean, {n: v.var(0) for n, v in drawn.items()}, deviations)
-    )
 
 
 def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of, target):

@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.batch.penalties import L2SP, ZeroMean
 from bandgap.inference.batch.rows import Samples, first_layer
 from bandgap.inference.batch.training import Cycles, train_stack
 from bandgap.transfer import sghmc
-from bandgap.transfer.sghmc import SghmcConfig, SghmcRecipe, noise_variance, outside_sd, training_of
+from bandgap.transfer.sghmc import (
+    SghmcConfig,
+    SghmcRecipe,
+    noise_variance,
+    outside_sd,
+    recipe_of,
+    training_of,
+)
 from bandgap.transfer.shared.folds import start_of
 from bandgap.transfer.shared.stack_plan import Members
+from tests.transfers import with_snapshots
 
 QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
 
@@ -188,9 +196,46 @@ def test_a_stronger_prior_around_zero_makes_smaller_hidden_weights(source_of, ta
     assert (strong < 0.9 * weak).all()
 
 
+def test_prior_of_snapshots_is_on_the_scale_of_the_mean_loss(source_of):
+    """The energy's gradient S^-1 (phi - mu), times s^2 / n."""
+    recipe = recipe_of(with_snapshots(source_of()), SghmcConfig(prior="ptyl", gamma=2.0))
+    penalty = recipe.penalty(
+        Members(torch.tensor([3.0, 3.0]), torch.tensor([40, 32]), torch.tensor([0.5, 0.8]), [])
+    )
+    assert penalty.share.tolist() == pytest.approx([0.5 / 40, 0.8 / 32])
+    assert penalty.which.tolist() == [0, 0]
+
+
+def test_tight_prior_of_snapshots_brings_chains_to_their_mean(source_of, target):
+    source = with_snapshots(source_of())
+    mean = torch.cat(
+        [source.snapshots.mean["weight.1"], source.snapshots.mean["bias.1"][:, None]], 1
+    )
+    distances = []
+    for eps in (1e-5, 1e6):
+        config = dataclasses.replace(QUICK, epochs=60, prior="ptyl", gamma=1e-8, eps=eps)
+        posterior = sghmc.fit(source, target, config, seed=0, device="cpu")
+        assert (posterior.scale_1 == 0).all()  # all weights are coordinates
+        distances.append(float((posterior.theta_hat_1 + posterior.coordinates - mean).norm()))
+    tight, loose = distances
+    assert tight < 0.2 * loose
+
+
+def test_prior_of_snapshots_without_snapshots_is_refused_with_the_remedy(source_of, target):
+    config = dataclasses.replace(QUICK, prior="ptyl")
+    with pytest.raises(InputError, match=r"sghmc with the prior ptyl: .* --snapshots 20`"):
+        sghmc.fit(source_of(), target, config, seed=0, device="cpu")
+
+
 def test_an_unknown_prior_is_refused():
-    with pytest.raises(ConfigError, match="sghmc: prior 'flat'. Accepted: l2sp, zero_mean"):
+    with pytest.raises(ConfigError, match="sghmc: prior 'flat'. Accepted: l2sp, zero_mean, ptyl"):
         SghmcConfig(prior="flat")
+
+
+@pytest.mark.parametrize("settings", [{"gamma": -1.0}, {"eps": 0.0}])
+def test_widths_of_the_prior_of_snapshots_that_cannot_be_are_refused(settings):
+    with pytest.raises(ConfigError, match="Accepted: a gamma from 0 and an eps above 0"):
+        SghmcConfig(**settings)
 
 
 def test_temperature_of_zero_leaves_nothing_outside():

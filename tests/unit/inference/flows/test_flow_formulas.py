@@ -19,7 +19,6 @@ from bandgap.inference.flows.masked_flow import (
 )
 from bandgap.inference.flows.nonparametric import (
     BaseMeasure,
-    base_draws,
     base_posterior,
     dirichlet_weights,
     log_density,
@@ -27,6 +26,7 @@ from bandgap.inference.flows.nonparametric import (
 )
 from bandgap.inference.flows.unusualness import Unusualness, fit_unusualness
 from bandgap.predictions.unusual_rows import benjamini_hochberg
+from benchmarks.studies.flow_posteriors import base_draws
 
 Floats = np.ndarray
 

@@ -9,12 +9,12 @@ import torch
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.flows.nonparametric import (
     BaseMeasure,
-    base_draws,
     base_posterior,
     dirichlet_weights,
     log_density,
     weighted_loss,
 )
+from benchmarks.studies.flow_posteriors import base_draws
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -8,7 +8,9 @@ from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.pruning import Pruning
 from bandgap.inference.stochastic_gradient.run import sample
-from tests.unit.inference.stochastic_gradient.elliptic_flow import (
+from benchmarks.studies.elliptic_flow import (
+    N1,
+    N2,
     SurrogateTarget,
     karhunen_loeve,
     permeability,
@@ -65,11 +67,10 @@ def test_all_terms_of_the_field_have_the_covariance():
     np.testing.assert_allclose(fields.T @ fields, expected, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "permeabilities, count", [(False, 1_737_468), (True, 8_674_672)], ids=["N1", "N2"]
-)
-def test_networks_have_the_published_number_of_parameters(permeabilities, count):
-    assert sum(p.numel() for p in surrogate(permeabilities=permeabilities).parameters()) == count
+@pytest.mark.parametrize("layers, count", [(N1, 1_737_468), (N2, 8_674_672)], ids=["N1", "N2"])
+def test_networks_have_the_number_of_parameters_of_their_layers(layers, count):
+    """The paper's numbers, 2,566,828 and 8,252,320, are of channels that it does not state."""
+    assert sum(p.numel() for p in surrogate(layers).parameters()) == count
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +92,8 @@ def test_gradient_of_the_surrogate_is_that_of_its_errors(small):
     start = torch.stack([small.start, small.start * 0.9]).requires_grad_()
     rows = torch.tensor([[0, 3], [5, 1]])
     loss = sum(small.relative_errors(start[i], rows[i]).sum() for i in range(2))
-    (expected,) = torch.autograd.grad(-loss, start)
-    np.testing.assert_allclose(small.row_gradient(start.detach(), rows), expected, atol=1e-5)
+    (expected,) = torch.autograd.grad(-loss / 60, start)
+    np.testing.assert_allclose(small.row_gradient(start.detach(), rows), expected, atol=1e-6)
 
 
 @pytest.mark.slow

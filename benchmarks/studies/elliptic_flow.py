@@ -137,44 +137,65 @@ def permeability(fields: Floats, mu: Floats) -> Floats:
     return result
 
 
-def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
-    """Return the network N1 (sources in, velocities out), or N2 (permeabilities in).
+@dataclass(frozen=True)
+class Layers:
+    """Sizes of a surrogate; the defaults are those of the paper's network N1.
 
-    Inputs are (n, 1, grid, grid).
+    Parameters
+    ----------
+    first_channels
+        Channels of the two convolutions on the fine grid; none in N1, 64 and 32 in N2.
+    channels
+        Channels of the two convolutions on the coarse grid, which the paper does not state.
+    width
+        Width of the last hidden layer: 200 in N1, 800 in N2.
     """
+
+    first_channels: tuple[int, ...] = ()
+    channels: int = 32
+    width: int = 200
+
+
+N1 = Layers()
+N2 = Layers((64, 32), width=800)
+
+
+def surrogate(layers: Layers = N1, *, grid: int = 50) -> nn.Sequential:
+    """Return a network from a field (n, 1, grid, grid) to the velocities of all edges."""
     half = grid // 2
     edges = 2 * grid * (grid + 1)
     before: list[nn.Module] = []
-    if permeabilities:
-        before = [
-            nn.Conv2d(1, 64, 3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(64, 32, 3, padding=1),
-            nn.ReLU(),
-        ]
-    flat = (32 if permeabilities else 1) * half * half
-    width = 800 if permeabilities else 200
+    n_channels = 1
+    for channels in layers.first_channels:
+        before += [nn.Conv2d(n_channels, channels, 3, padding=1), nn.ReLU()]
+        n_channels = channels
     return nn.Sequential(
         *before,
         nn.AvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(flat, 100),
+        nn.Linear(n_channels * half * half, 100),
         nn.ReLU(),
         nn.Unflatten(1, (1, 10, 10)),
-        nn.Conv2d(1, 32, 3, padding=1),
+        nn.Conv2d(1, layers.channels, 3, padding=1),
         nn.ReLU(),
-        nn.Conv2d(32, 32, 3, padding=1),
+        nn.Conv2d(layers.channels, layers.channels, 3, padding=1),
         nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(3200, width),
+        nn.Linear(100 * layers.channels, layers.width),
         nn.ReLU(),
-        nn.Linear(width, edges),
+        nn.Linear(layers.width, edges),
     )
+
+
+def relative_errors(predicted: Tensor, velocities: Tensor) -> Tensor:
+    """Return |u - F| / |u| (n,) of predicted and true velocities (n, edges)."""
+    errors: Tensor = (predicted - velocities).norm(dim=1) / velocities.norm(dim=1)
+    return errors
 
 
 @dataclass(frozen=True, eq=False)
 class SurrogateTarget:
-    """L = -N mean_i |u_i - F(x_i)| / |u_i| with a flat prior.
+    """L = -mean_i |u_i - F(x_i)| / |u_i| with a flat prior: minus the paper's loss.
 
     Fields x are (N, 1, nx, ny), velocities u (N, edges).
     """
@@ -198,25 +219,27 @@ class SurrogateTarget:
         return torch.zeros_like(position)
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
-        """Return minus the gradient (chain, dim) of summed relative errors of rows (chain, n)."""
+        """Return the rows' part of the gradient (chain, dim) of L, rows (chain, n)."""
 
         def negative(flat: Tensor, batch: Tensor) -> Tensor:
-            return -self.relative_errors(flat, batch).sum()
+            return -self.relative_errors(flat, batch).sum() / self.n_rows
 
         by_chain: Callable[[Tensor, Tensor], Tensor] = torch.func.vmap(torch.func.grad(negative))
         return by_chain(position, rows)
 
     def relative_errors(self, flat: Tensor, rows: Tensor) -> Tensor:
         """Return |u - F| / |u| of rows (n,) for parameters (dim,)."""
+        return relative_errors(self.predicted(flat, self.fields[rows]), self.velocities[rows])
+
+    def predicted(self, flat: Tensor, fields: Tensor) -> Tensor:
+        """Return velocities (n, edges) of fields (n, 1, nx, ny) for parameters (dim,)."""
         parameters = {}
         first = 0
         for name, value in self.network.named_parameters():
             parameters[name] = flat[first : first + value.numel()].view(value.shape)
             first += value.numel()
-        velocities = torch.func.functional_call(self.network, parameters, (self.fields[rows],))
-        u = self.velocities[rows]
-        errors: Tensor = (velocities - u).norm(dim=1) / u.norm(dim=1)
-        return errors
+        velocities: Tensor = torch.func.functional_call(self.network, parameters, (fields,))
+        return velocities
 
     def matrices(self) -> tuple[tuple[int, int], ...]:
         """Return first index and end of all weight matrices and kernels without the last."""
