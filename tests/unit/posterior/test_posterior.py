@@ -197,7 +197,9 @@ def test_arrays_round_trip(basis):
     x = rows(4)
     again = restored(posterior)
     # what comes back lies in memory in rows, and float32 products round by the layout
-    np.testing.assert_allclose(again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5, atol=1e-6
+    )
     for name in ("basis", "coordinates", "theta_hat_1", "scale_1"):
         assert torch.equal(getattr(again, name), getattr(posterior, name))
     for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
