@@ -252,7 +252,6 @@ def measured_rows(
         transfers = _entrant_method(method).transfers
         source = SOURCE_NAMES.get(crystal_set.source, "")
         extras = [] if transfers else [_extra_of(name) for name in _used_potentials(config)]
-        extras += ["rdkit"] if config.bonds and not transfers else []
         extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
             splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
@@ -292,8 +291,7 @@ def _extra_of(potential: str) -> str:
 
 def _extras_of_levels(levels: ElectronLevels) -> list[str]:
     """Return the extras that compute electron levels, nothing for "none"."""
-    extras = ["rdkit"] if levels in (HUECKEL, BOTH) else []
-    return extras if levels in ("none", HUECKEL) else [*extras, "xtb"]
+    return [] if levels in ("none", HUECKEL) else ["xtb"]
 
 
 def _used_potentials(config: CrystalsBenchmark) -> list[str]:

@@ -73,11 +73,13 @@ def test_shell_commands_of_the_readme_write_predictions(tmp_path: Path) -> None:
     assert (tmp_path / "next.csv").read_text(encoding="utf-8").startswith("rank,id,")
 
 
-@pytest.mark.parametrize("levels_installed", [True, False])
-def test_error_of_organic_crystals_is_that_of_the_proposed_method(levels_installed: bool) -> None:
+@pytest.mark.parametrize("has_levels", [True, False])
+def test_error_of_organic_crystals_is_that_of_the_proposed_method(has_levels: bool) -> None:
     organic = Target({("C", "H", "N"): 100}, "PBE", n=100)
-    proposal = propose(organic, transfers=True, levels_installed=levels_installed)
-    row = "organic, PBE" if levels_installed else "organic, PBE, without electron levels"
+    proposal = propose(
+        organic, transfers=True, levels_installed=has_levels, bonds_installed=has_levels
+    )
+    row = "organic, PBE" if has_levels else "organic, PBE, without electron levels"
     (cells,) = re.findall(
         rf"^\| {row} \| `demo` \| `(\w+)`[^|]*\| ([^|]*) \|", README, re.MULTILINE
     )

@@ -165,7 +165,7 @@ def result(run: RunRow, lists: list[Job]) -> None:
 
 _RDKIT_MISSING = (
     "Proposing molecules needs RDKit, which is not installed on this server: `pip install -c "
-    "constraints.txt '.[propose]'` in the folder of bandgap's README. Then start the worker again."
+    "constraints.txt .` in the folder of bandgap's README. Then start the worker again."
 )
 
 

@@ -85,7 +85,7 @@ def propose(
 ) -> None:
     """Propose molecules whose gap probably lies in a window, and write them as a CSV.
 
-    Experimental. Molecules are generated, embedded in 3D by RDKit (extra `propose`), predicted with
+    Experimental. Molecules are generated, embedded in 3D by RDKit, predicted with
     the run, and ranked by the probability that the gap lies in the window; molecules unlike those
     that the run learned from, by their p-value or with a warning, are at the end. Known molecules
     are marked. The gaps are those of isolated molecules: the crystal packing is unknown. FILE.json

@@ -17,7 +17,7 @@ def check_rdkit() -> None:
     if not rdkit_is_installed():
         raise ConfigError(
             "The bonds of molecules need the package rdkit, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[rdkit]'` in the folder of bandgap's README, "
+            "`pip install -c constraints.txt .` in the folder of bandgap's README, "
             "or choose a descriptor or levels without them."
         )
 

@@ -1,4 +1,4 @@
-"""What RDKit does here: molecules from structures, SMILES, 3D geometries. Extra `propose`."""
+"""What RDKit does here: molecules from structures, SMILES, 3D geometries."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +28,7 @@ def rdkit_module(name: str = "Chem") -> Any:
     except ImportError:
         raise ConfigError(
             "Molecules need the package rdkit, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[propose]'` in the folder of bandgap's README."
+            "`pip install -c constraints.txt .` in the folder of bandgap's README."
         ) from None
 
 

@@ -69,9 +69,7 @@ def crystals(
     ] = [],  # noqa: B006
     bonds: Annotated[
         bool,
-        typer.Option(
-            "--bonds", help="Methods without a source also get the block bonds (extra rdkit)."
-        ),
+        typer.Option("--bonds", help="Methods without a source also get the block bonds."),
     ] = False,
     table: Annotated[
         Path | None,

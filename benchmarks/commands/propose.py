@@ -54,7 +54,7 @@ def propose(
 ) -> None:
     """Compare proposals for a window with draws from the training set, by GFN2-xTB gaps.
 
-    Needs the extras `propose` and `xtb`; a list by SELFIES is added where the package selfies is
+    Needs tblite (extra `xtb`); a list by SELFIES is added where the package selfies is
     installed. The first three shares are of the listed new molecules, the others of all generated
     ones.
     """

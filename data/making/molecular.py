@@ -1,7 +1,7 @@
 """Generate the molecules and crystals of the demo, in parallel and resumable.
 
 An item depends only on (seed, SMILES), not on the order or the number of processes. So any single
-item can be regenerated and compared with the shipped one. Needs the extra `datagen` (rdkit,
+item can be regenerated and compared with the shipped one. Needs the extra `datagen` (spglib,
 tblite).
 """
 

@@ -1,7 +1,7 @@
 """Geometries and gaps of the demo data: ETKDG and MMFF94 by RDKit, gaps by tight binding.
 
 Methods: ETKDGv3 (Wang et al., J. Chem. Inf. Model. 60, 2044 (2020)) and MMFF94 (Halgren, J. Comput.
-Chem. 17, 490 (1996)). Needs the extra `datagen` (rdkit, tblite).
+Chem. 17, 490 (1996)). Needs tblite, which the extra `datagen` installs.
 """
 
 from dataclasses import dataclass

@@ -280,7 +280,7 @@ _BASELINE_HELP = (
     "it are left out, and predictions need it too."
 )
 _BONDS_MISSING = (
-    " Not installed on this server: `pip install -c constraints.txt '.[rdkit]'` in the folder of "
+    " RDKit is not installed on this server: `pip install -c constraints.txt .` in the folder of "
     "bandgap's README."
 )
 _LEVELS_MISSING = (

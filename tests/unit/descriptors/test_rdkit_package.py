@@ -16,5 +16,5 @@ def test_missing_rdkit_is_reported_with_what_to_install(monkeypatch):
         return None if name == "rdkit" else find_spec(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_rdkit)
-    with pytest.raises(ConfigError, match=r"need the package rdkit.*'\.\[rdkit\]'"):
+    with pytest.raises(ConfigError, match=r"need the package rdkit.*constraints.txt \."):
         featurize([record(crystal())], DescriptorConfig(bonds=True))

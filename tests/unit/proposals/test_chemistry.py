@@ -124,9 +124,11 @@ def test_candidates_are_counted_by_condition() -> None:
     assert "Only 0 of 7 generated molecules are usable" in counts.warning
 
 
-def test_missing_rdkit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_rdkit_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
     for name in [name for name in sys.modules if name.startswith("rdkit.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ConfigError, match=r"pip install .*\[propose\]"):
+    with pytest.raises(
+        ConfigError, match=r"rdkit, which is not installed.*pip install -c constraints.txt \."
+    ):
         graph_of_smiles("CC")
