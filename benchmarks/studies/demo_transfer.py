@@ -77,7 +77,6 @@ PRIORS = {
     "Ensemble": Fit("ensemble", {}),
     "Ensemble + PTYL": Fit("ptyl", {}),
     "SGHMC + L2SP": Fit("sghmc", {}),
-    "SGHMC + PTYL": Fit("sghmc", {"prior": "ptyl"}),
     "SGHMC + zero mean": Fit("sghmc", {"prior": "zero_mean"}),
 }
 SOUPS = {
@@ -318,8 +317,9 @@ def priors(scale: Scale, seed: int) -> Result:
             "1, 2, 3 and 5 make this comparison for four networks, table 9 with a zero-mean prior "
             "(IG). Accuracy and negative log likelihood become error and negative log density of "
             "the gap.",
-            "The prior of PTYL is computed from the 10 snapshots of the demo's source. Ensemble "
-            "without a prior is added.",
+            "The prior of PTYL is computed from the 10 snapshots of the demo's source. SGHMC with it "
+            "is left out: with it the run of 2026-11-28 ended, because chains of SGHMC diverged at "
+            "each learning rate that it tries. Ensemble without a prior is added.",
         ],
     )
 
