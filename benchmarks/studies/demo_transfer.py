@@ -317,10 +317,10 @@ def priors(scale: Scale, seed: int) -> Result:
             "1, 2, 3 and 5 make this comparison for four networks, table 9 with a zero-mean prior "
             "(IG). Accuracy and negative log likelihood become error and negative log density of "
             "the gap.",
-            "The prior of PTYL is computed from the 10 snapshots of the demo's source. SGHMC with it "
-            "is left out: the run of 2026-11-28 with it ended, because chains of SGHMC diverged at "
-            "each learning rate that it tries, most probably those with this prior. Ensemble without "
-            "a prior is added.",
+            "The prior of PTYL is computed from the 10 snapshots of the demo's source. SGHMC with "
+            "it is left out: the run of 2026-11-28 with it ended, because chains of SGHMC diverged "
+            "at each learning rate that it tries, most probably those with this prior. Ensemble "
+            "without a prior is added.",
         ],
     )
 
