@@ -33,6 +33,7 @@ OPTIONS = {
     "browser.gatherUsageStats": False,
     "server.headless": True,
     "server.fileWatcherType": "none",
+    "server.baseUrlPath": "",  # of other applications of the user; the addresses here have none
 }
 CLEANING_S = 30.0
 # Time to finish open responses when the server is stopped.
