@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import streamlit as st
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-VIEWS = Path(__file__).with_name("views")
 # Contrast of at least 4.5 for captions, and for texts on the colour of buttons in the dark theme; a
 # ring around what has the focus; the toolbar of a table below it, over no field or header.
 ACCESS_CSS = """
@@ -102,6 +102,20 @@ def html() -> str:
     return f"{head}{style}{end}{body}"
 
 
-ROUTES = [Route("/", document)] + [
-    Route(f"/{view.stem}", document) for view in sorted(VIEWS.glob("*.py"))
-]
+class _PageName(Convertor[str]):
+    """A part of an address that may be a page: not a file, nor a path of Streamlit's server.
+
+    Of an unknown page Streamlit says that there is none; it needs the document for that.
+    """
+
+    regex = "(?!oauth2callback$)[^/._][^/.]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("page", _PageName())
+ROUTES = [Route("/", document), Route("/{name:page}", document)]

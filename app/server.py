@@ -7,7 +7,6 @@ neither the number of connections nor their duration.
 
 import asyncio
 import contextlib
-import gc
 import importlib.util
 import json
 import os
@@ -34,6 +33,7 @@ OPTIONS = {
     "browser.gatherUsageStats": False,
     "server.headless": True,
     "server.fileWatcherType": "none",
+    "server.baseUrlPath": "",  # of other applications of the user; the addresses here have none
 }
 CLEANING_S = 30.0
 # Time to finish open responses when the server is stopped.
@@ -110,6 +110,8 @@ def clean() -> None:
 
     Streamlit removes an ended session and its uploads only when a later session ends.
     """
+    from app.memory import collect_garbage  # imported late, as in `server_of`
+
     server = runtime.get_instance()
     sessions = {info.session.id for info in server._session_mgr.list_sessions()}
     uploads = server.uploaded_file_mgr
@@ -117,7 +119,7 @@ def clean() -> None:
     for session_id in set(uploads.file_storage) - sessions:
         uploads.remove_session_files(session_id)
     server.media_file_mgr.remove_orphaned_files()
-    gc.collect()
+    collect_garbage()
 
 
 def import_app_package() -> None:

@@ -35,17 +35,25 @@ def page() -> None:
     differences = compare_view.cached_differences(key, figure, runs, baseline)
     table = figures_table(runs, level)
     compare_view.figures(table, differences, level=level, baseline=baseline.label)
-    difference_tab, settings_tab, learning_tab, parity_tab = st.tabs(
-        ["Differences", "Settings", "More labels", "Predicted and known"]
+    tabs = st.tabs(
+        ["Differences", "Settings", "More labels", "Predicted and known"],
+        on_change="rerun",
+        key="compare-part",
     )
-    with difference_tab:
-        compare_view.difference_view(differences, figure=figure, baseline=baseline.label)
-    with settings_tab:
-        compare_view.settings_view(runs)
-    with learning_tab:
-        compare_view.learning_view(finished, baseline, figure=figure)
-    with parity_tab:
-        compare_view.parity_view(runs, level)
+    difference_tab, settings_tab, learning_tab, parity_tab = tabs
+    # Only the open part is drawn: its figures take longer than the rest of the page.
+    if difference_tab.open:
+        with difference_tab:
+            compare_view.difference_view(differences, figure=figure, baseline=baseline.label)
+    if settings_tab.open:
+        with settings_tab:
+            compare_view.settings_view(runs)
+    if learning_tab.open:
+        with learning_tab:
+            compare_view.learning_view(finished, baseline, figure=figure)
+    if parity_tab.open:
+        with parity_tab:
+            compare_view.parity_view(runs, level)
 
 
 def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:

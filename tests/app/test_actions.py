@@ -16,6 +16,13 @@ def click(at: AppTest, label: str) -> AppTest:
     return next(button for button in at.button if button.label == label).click().run()
 
 
+def open_part(at: AppTest, name: str) -> None:
+    """Open a tab of Compare, as a click on it does."""
+    at.session_state["compare-part"] = name
+    at.run()
+    assert not at.exception
+
+
 def upload(at: AppTest, label: str, files: list[tuple[str, bytes, str]]) -> None:
     next(u for u in at.file_uploader if u.label == label).set_value(files)
 

@@ -18,7 +18,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_actions import click
+from tests.app.test_actions import click, open_part
 from tests.app.test_finished_run import predict, train_source
 
 Visit = Callable[..., AppTest]
@@ -148,6 +148,7 @@ def test_compare_page_measures_runs_of_one_split_against_the_baseline(
     assert values == pytest.approx(
         [by_run["last_layer_ridge, n = 50, seed 0"] - by_run["last_layer_ridge, n = 20"]]
     )
+    open_part(at, "Settings")
     (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
     assert differing["setting"].tolist() == ["learned from"]
 
@@ -156,12 +157,21 @@ def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(
     visit: Visit, trained: Trained
 ) -> None:
     at = visit("compare", runs=f"{trained.large},{trained.small}")
+    open_part(at, "Predicted and known")
     specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
     parity = [s for s in specs if s["layout"]["xaxis"]["title"]["text"] == "observed band gap (eV)"]
     assert len(parity) == 2
     assert parity[0]["layout"]["xaxis"]["range"] == parity[1]["layout"]["yaxis"]["range"]
+    open_part(at, "More labels")
     curve = figures(at)["labelled structures learned from"]["data"][0]
     assert curve["x"] == [20, 50] and curve["customdata"] == [1, 2]
+
+
+def test_compare_page_draws_no_figures_of_closed_parts(visit: Visit, trained: Trained) -> None:
+    at = visit("compare", runs=f"{trained.large},{trained.small}")
+    assert list(figures(at)) == ["difference in RMSE (eV)"]
+    open_part(at, "Settings")
+    assert figures(at) == {}
 
 
 def test_compare_page_flags_another_split_and_changes_level_without_a_job(

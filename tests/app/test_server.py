@@ -151,9 +151,12 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
         "bandgap.jobs.access import AccessRules; server.server_of(AccessRules('127.0.0.1', 8501)); "
         "names = ['runner.postScriptGC', 'server.maxUploadSize', 'client.showErrorDetails', "
         "'browser.gatherUsageStats', 'server.enableXsrfProtection', "
-        "'server.enableWebsocketCompression', 'server.port', 'logger.level']; "
+        "'server.enableWebsocketCompression', 'server.port', 'logger.level', "
+        "'server.baseUrlPath']; "
         "print(json.dumps([config.get_option(name) for name in names]))"
     )
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "config.toml").write_text('[server]\nbaseUrlPath = "lab"\n')
     process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -161,7 +164,8 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
         check=True,
         cwd=tmp_path,
     )
-    assert json.loads(process.stdout) == [False, 20, "none", False, True, False, 8501, "warning"]
+    expected = [False, 20, "none", False, True, False, 8501, "warning", ""]
+    assert json.loads(process.stdout) == expected
 
 
 @pytest.fixture(scope="module")

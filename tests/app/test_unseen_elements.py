@@ -19,7 +19,7 @@ from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import TransferRequest
 from bandgap.transfer import METHODS
 from tests.app.conftest import WATER, Workspace, texts
-from tests.app.test_actions import click
+from tests.app.test_actions import click, open_part
 from tests.app.test_train import tick, transfers
 
 Visit = Callable[..., AppTest]
@@ -99,6 +99,7 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
         "lacks." in flag
     )
     assert "no difference can be taken" not in text
+    open_part(compared, "Settings")
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
     assert "tested on" not in settings["setting"].tolist()
 

@@ -149,16 +149,18 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
 
 def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     """Draw predicted against known gaps of every run with the same axes."""
-    all_rows = pd.concat([heldout_frame(run.heldout, level) for run in runs])
-    ends = plots.parity_ends(*parity_columns(all_rows))
+    tables_of_runs = [heldout_frame(run.heldout, level) for run in runs]
+    ends = plots.parity_ends(*parity_columns(pd.concat(tables_of_runs)))
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
-        for column, run in zip(
-            st.columns(across, gap="medium"), runs[start : start + across], strict=False
+        stop = start + across
+        for column, run, rows in zip(
+            st.columns(across, gap="medium"),
+            runs[start:stop],
+            tables_of_runs[start:stop],
+            strict=False,
         ):
-            table = heldout_frame(run.heldout, level)[
-                ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula"]
-            ]
+            table = rows[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula"]]
             with column:
                 st.markdown(f"**{words.escaped(run.label)}**")
                 figure_with_table(
