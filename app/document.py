@@ -63,7 +63,7 @@ _FIELDS = (
     "baseline",
 )
 _GROUPS = ("verdict-filter", "interval-kind", "groups-by", "compare-figure", "show")
-_CHECKBOXES = ("method", "show-map", "sure")
+_CHECKBOXES = ("method", "show-map", "sure", "levels")
 
 
 def _skeletons(prefixes: Sequence[str]) -> str:

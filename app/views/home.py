@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import streamlit as st
 
 from app import session
@@ -61,13 +62,15 @@ Target = Literal["demo", "data", "train", "result", "predict"]
 class Contents:
     """Numbers of objects in a workspace.
 
-    `labelled` is the largest number of labelled structures in one data set; `active` is the number
-    of active jobs, `finished` that of finished transfers.
+    `labelled` is the largest number of labelled structures in one data set, `most_labelled` the
+    name of that data set; `active` is the number of active jobs, `finished` that of finished
+    transfers.
     """
 
     datasets: int
     structures: int
     labelled: int
+    most_labelled: str
     active: int
     finished: int
     predictions: int
@@ -86,8 +89,6 @@ def page() -> None:
     frame.heading("Home", LEAD)
     jobs = stores.jobs().jobs(session.workspace(), limit=500)
     contents = contents_of_workspace(jobs)
-    if contents.datasets:
-        figures(contents)
     for job in [job for job in jobs if job.active][:SHOWN_JOBS]:
         job_panel(job, noun=NOUNS.get(job.kind, job.kind))
     workspaces = [] if jobs or contents.datasets else other_workspaces()
@@ -95,6 +96,8 @@ def page() -> None:
         continue_section(workspaces)
     if step := next_step(contents):
         offer(step, primary=not workspaces)
+    if contents.datasets:
+        figures(contents)
     finished = next(iter(finished_runs().values()), None)
     if finished:
         last_result(finished)
@@ -110,11 +113,14 @@ def contents_of_workspace(jobs: list[Job]) -> Contents:
     library = stores.library()
     datasets = library.datasets(session.workspace())
     counts = [library.counts(dataset.id) for dataset in datasets]
+    labelled = [count["usable"] for count in counts]
+    most_labelled = datasets[int(np.argmax(labelled))].name if datasets else ""
     ended = [job.kind for job in jobs if job.state == "finished"]
     return Contents(
         datasets=len(datasets),
         structures=sum(count["all"] for count in counts),
-        labelled=max((count["usable"] for count in counts), default=0),
+        labelled=max(labelled, default=0),
+        most_labelled=most_labelled,
         active=sum(job.active for job in jobs),
         finished=ended.count("transfer") + ended.count(ADD_RUN),
         predictions=ended.count("predict"),
@@ -124,7 +130,11 @@ def contents_of_workspace(jobs: list[Job]) -> Contents:
 def figures(contents: Contents) -> None:
     rows = (
         ("Data sets", contents.datasets, words.count(contents.structures, "structure")),
-        ("Labelled structures", contents.labelled, "in the data set with most of them"),
+        (
+            "Labelled structures",
+            contents.labelled,
+            f"in the data set {words.escaped(contents.most_labelled)}",
+        ),
         (
             "Finished transfers",
             contents.finished,

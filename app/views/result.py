@@ -7,7 +7,7 @@ from app.components.result.learning_view import learning_view
 from app.components.result.map_section import map_section, map_switch
 from app.components.result.run_result import RunResult, read_result
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
-from app.components.result.worst_view import worst_view
+from app.components.result.worst_view import heldout_structure, worst_table
 from app.components.shared import frame
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
@@ -35,11 +35,12 @@ def page() -> None:
     if step == "more draws":  # the button is the advice
         warnings = [text.removesuffix(MORE_ITERATIONS) for text in warnings]
     frame.warn(warnings)
+    row = worst_table(result)
     left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:
         has_map = parity_view(result)
     with right_column:
-        worst_view(result)
+        heldout_structure(result, row)
     if has_map:
         map_section(result)
     with st.container(gap="xsmall"):  # of many folded parts; a phone shows them at once

@@ -151,6 +151,8 @@ def test_compare_page_measures_runs_of_one_split_against_the_baseline(
     open_part(at, "Settings")
     (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
     assert differing["setting"].tolist() == ["learned from"]
+    keys = [button.proto.id for button in at.get("download_button")]
+    assert any("csv-settings.csv" in key for key in keys)
 
 
 def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(
@@ -287,7 +289,7 @@ def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixel
 ) -> None:
     from app.components.compare.compare_view import figure_columns
 
-    columns = figure_columns(0.95)
+    columns = figure_columns(0.95, ["Bayesian transfer, penalized complexity"])
     del columns["memory_MB"]  # the last one, behind whole names of runs
     widths = [settings["width"] for settings in columns.values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding

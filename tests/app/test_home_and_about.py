@@ -186,9 +186,17 @@ def test_home_with_labelled_structures_leads_to_a_transfer(
     workspace.add_labelled()
     at = visit("home")
     assert metrics(at)["Labelled structures"] == "60"
+    captions = [caption.value for caption in at.caption]
+    assert "in the data set waters" in captions
     assert primary(at) == ["Start a transfer"]
     at.button[0].click().run()
     assert at.title[0].value == "Train"
+
+
+def test_home_offers_the_next_step_above_the_figures(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    types = [element.type for element in visit("home").main]
+    assert types.index("button") < types.index("metric")
 
 
 def test_home_follows_a_running_job_and_offers_nothing_else(

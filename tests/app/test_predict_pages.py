@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -109,6 +110,21 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     assert content == csv_text(frame)
     rows = list(csv.DictReader(io.StringIO(content)))
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
+
+
+@pytest.mark.parametrize("note", ["", "far from the training set"])
+@pytest.mark.parametrize("probability", ["", "p_window", "p_metal", "domain_p"])
+def test_columns_of_predictions_fit_beside_the_navigation_at_1280_pixels(
+    note: str, probability: str
+) -> None:
+    probabilities = {"p_window", "p_metal", "domain_p"} - {probability}
+    columns = [name for name in prediction_table.SHOWN if name not in probabilities]
+    row = dict.fromkeys(columns, "") | {"status": "warning" if note else "ok", "note": note}
+    settings = prediction_table.column_settings(pd.DataFrame([row]))
+    widths = [settings[name]["width"] for name in columns if settings[name] is not None]
+    assert len(widths) >= 6
+    assert sum(widths) <= 848 - 40 - 92  # the boxes for marks, and the pictures
+    assert (settings["note"] is not None) == bool(note)
 
 
 def test_rows_pass_by_status_and_by_text_in_any_case(

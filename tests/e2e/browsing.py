@@ -56,7 +56,10 @@ _FAINT = """least => {
         e.getBoundingClientRect().top <= y && y <= e.getBoundingClientRect().bottom
     const paint = (e, y) =>
         covers(e, y) ? numbers(getComputedStyle(e).backgroundColor) : [0, 0, 0, 0]
-    const behind = (e, y) => e ? over(paint(e, y), behind(e.parentElement, y)) : [255, 255, 255]
+    // Below the window nothing of the page's background covers a text until the visitor scrolls.
+    const page = numbers(getComputedStyle(document.querySelector('[data-testid=stApp]'))
+        .backgroundColor)
+    const behind = (e, y) => e ? over(paint(e, y), behind(e.parentElement, y)) : page
     const skipped = 'script, style, canvas, [disabled], :disabled'
     const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
     while (walker.nextNode()) {

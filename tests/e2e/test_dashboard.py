@@ -95,16 +95,16 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths(
         expect_empty_home(context.new_page(), dashboard)
 
 
-@pytest.mark.slow
 def test_home_of_an_empty_workspace_is_legible_in_the_dark(
     browser: Browser, dashboard: Dashboard
 ) -> None:
-    """The title of the fold sometimes keeps the colour of the light theme: not mended yet."""
     with browser.new_context(extra_http_headers=PROXY, color_scheme="dark") as context:
         page = context.new_page()
         page.goto(dashboard.at())
         expect_ready(page, "Home")
         expect_legible_in_the_dark(page, "home-empty")
+        page.set_viewport_size({"width": WIDE, "height": 400})
+        expect_no_faint_texts(page)  # those below the window too, to which the page scrolls
 
 
 def expect_empty_home(page: Page, dashboard: Dashboard) -> None:

@@ -18,11 +18,13 @@ pytestmark = pytest.mark.browser
 STEADY = [
     "Data",
     "Train",
+    "Result",
+    "Compare",
     "Predict",
-    *(pytest.param(title, marks=pytest.mark.slow) for title in ("Home", "Result", "Compare")),
+    pytest.param("Home", marks=pytest.mark.slow),
 ]
-WITH_TABLES = ("Home", "Data", "Train", "Predict")  # of the tour
-SCROLLING = ("Predict",)  # with more columns than a window has place for
+WITH_TABLES = ("Home", "Data", "Train", "Result", "Compare", "Predict")
+SCROLLING = ("Compare",)  # with more columns than a window has place for
 SETTLED_MS = 2_000  # the last parts of the viewer are drawn after the page is ready
 LARGEST_MOVE = 50  # pixels
 # Records at every frame where the pressable elements of the main part are on the page, and of

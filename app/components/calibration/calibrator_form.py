@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
@@ -48,7 +48,9 @@ def stored_calibrator(run: RunRow, calibrator: Calibrator, heldout: HeldOut) -> 
     if text := worse_sentence(calibrator, heldout):
         st.warning(text, icon=":material/warning:")
     with st.expander("Before and after at several levels"):
-        tables.show(change_frame(calibrator), alt="Coverage and width by level")
+        downloads.table_with_csv(
+            change_frame(calibrator), "calibrated.csv", alt="Coverage and width by level"
+        )
     _remove_button(run)
 
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.components.shared import tables
+from app.components.shared import downloads
 from app.components.shared.drawing import figure_with_table
 from app.components.shared.guide_links import help_link
 from bandgap import plots
@@ -28,8 +28,9 @@ def metal_view(heldout: HeldOut) -> None:
         )
     with right_column:
         st.markdown("**Metals and semiconductors, known and predicted**")
-        tables.show(
+        downloads.table_with_csv(
             confusion_table(heldout),
+            "metals.csv",
             alt="Metals and semiconductors, known and predicted",
             columns={
                 "predicted_metal": st.column_config.Column("predicted metal"),

@@ -1,6 +1,6 @@
 """Parts of the page Compare: figures, differences, settings, parity plots and learning curve."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
     )
     alt = "Figures of the chosen runs on their held-out structures"
     formatted = formatted.drop(columns="held_out")
-    tables.show(formatted, alt=alt, columns=figure_columns(level))
+    tables.show(formatted, alt=alt, columns=figure_columns(level, formatted["run"]))
     merged = ordered.merge(
         difference_table(pairs).add_prefix("difference_to_baseline_"),
         how="left",
@@ -65,10 +65,15 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
     downloads.csv_button("Download the comparison (CSV)", lambda: comparison, "comparison.csv")
 
 
-def figure_columns(level: float) -> dict[str, Any]:
-    """Return headers with units, help texts, and widths: all but the memory fit 1280 pixels."""
+def figure_columns(level: float, names: Iterable[str]) -> dict[str, Any]:
+    """Return headers with units, help texts, and widths.
+
+    With names of up to 40 letters all but the memory fit 1280 pixels.
+    """
     percent = words.percent(level)
-    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=290)}
+    settings: dict[str, Any] = {
+        "run": st.column_config.Column("run", width=tables.name_width(names, least=290))
+    }
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
         settings[quantity.column] = st.column_config.NumberColumn(
             quantity.axis, help=quantity.help, format="%.3f", width=width
@@ -141,7 +146,8 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
     if table.empty:
         st.caption("The runs have the same settings, as far as they share any.")
         return
-    tables.show(table, alt="Settings in which the chosen runs differ", rows=100)
+    alt = "Settings in which the chosen runs differ"
+    downloads.table_with_csv(table, "settings.csv", alt=alt, rows=100)
     st.caption(
         "Settings that only one of the methods has are left out; each run's manifest.json has them."
     )

@@ -75,7 +75,7 @@ def run_table(
         key=key,
         hide_index=True,
         height=tables.height(table, ROWS),
-        column_config=_columns(tag_options),
+        column_config=_columns(table, tag_options),
         disabled=[name for name in table.columns if name not in (TICK, "note", "tags")],
         placeholder="",
         alt="Finished runs of this workspace with their errors, notes and tags",
@@ -230,11 +230,13 @@ def _store_note(run_id: str, values: Mapping[str, Any], note: RunNote) -> None:
         frame.problem(error)
 
 
-def _columns(tags: Sequence[str]) -> dict[str, Any]:
+def _columns(table: pd.DataFrame, tags: Sequence[str]) -> dict[str, Any]:
     coverage = words.sentence(Quantity.COVERAGE.help)
     return {
         TICK: st.column_config.CheckboxColumn("tick", width=62, help=_TICK_HELP, pinned=True),
-        "run": st.column_config.TextColumn("run", width=228, pinned=True),
+        "run": st.column_config.TextColumn(
+            "run", width=tables.name_width(table["run"], least=228), pinned=True
+        ),
         "rmse_eV": st.column_config.NumberColumn(
             "RMSE (eV)", help=Quantity.RMSE.help, format="%.3f", width=76
         ),

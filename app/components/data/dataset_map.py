@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import stores, tables, words
+from app.components.shared import downloads, stores, tables, words
 from app.components.shared.map_view import MapPoints, map_view, neighbours_text
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import picture_addresses
@@ -63,6 +63,7 @@ def _map_and_selection(dataset: Dataset, elements: tuple[str, ...]) -> None:
         columns=COLUMNS,
         rows=6,
     )
+    downloads.csv_button("Download the selected structures (CSV)", lambda: table, "selected.csv")
     text = f"{words.count(members.size, 'structure')} selected."
     if members.size > SHOWN:
         text += f" The {SHOWN} with the smallest gaps are listed."

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import tables, words
+from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
@@ -67,8 +67,10 @@ def distribution_view(view: Overview) -> None:
             caption=SIZES_CAPTION,
         )
     with right_column, st.expander("The numbers as tables"):
-        tables.show(summary_table(view), alt="Quantiles of gaps and sizes")
-        tables.show(element_table(view), alt=alt, rows=6)
+        downloads.table_with_csv(
+            summary_table(view), "quantiles.csv", alt="Quantiles of gaps and sizes"
+        )
+        downloads.table_with_csv(element_table(view), "elements.csv", alt=alt, rows=6)
 
 
 def elements_caption(counts: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 import streamlit as st
 
 from app.components.posterior import posterior_words
-from app.components.shared import tables, words
+from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
@@ -46,7 +46,8 @@ def inclusion(files: RunFiles) -> None:
         rows = np.quantile(quantiles, steps, axis=0)
         table = pd.DataFrame(rows, columns=names).round(3)
         table.insert(0, "share of weights below", [words.percent(step) for step in steps])
-        tables.show(table, alt="Inclusion probabilities of every layer in nine steps")
+        alt = "Inclusion probabilities of every layer in nine steps"
+        downloads.table_with_csv(table, "inclusion.csv", alt=alt)
 
 
 def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names: list[str]) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from app.components.posterior import posterior_words
-from app.components.shared import tables
+from app.components.shared import downloads
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
@@ -102,7 +102,7 @@ def numbers(files: RunFiles) -> None:
     what = "Layer weights, tau, sigma" if "c" in files.draws else "Scales"
     with st.expander(f"{what}, R-hat and effective draws as a table"):
         table = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
-        tables.show(table, alt="Scales, R-hat and effective draws")
+        downloads.table_with_csv(table, "scales.csv", alt="Scales, R-hat and effective draws")
 
 
 def _shares(files: RunFiles, names: list[str]) -> None:

@@ -297,16 +297,16 @@ def page_row(rows: Positions, *, key: str) -> None:
             )
 
 
-def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str, is_wide: bool) -> int | None:
+def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
     """Draw the table with pictures and return the position of the selected row in the input.
 
-    The index of the frame contains the rows of the data set. A wide table has the page's width.
+    The index of the frame contains the rows of the data set.
     """
     usable = frame["status"] != "refused"
     rows = [int(row) if usable[row] else None for row in frame.index]
     frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
     position = tables.pick(
-        frame, alt="Predicted structures", columns=column_settings(is_wide=is_wide), key=key, rows=8
+        frame, alt="Predicted structures", columns=column_settings(frame), key=key, rows=8
     )
     return None if position is None else int(frame.index[position])
 
@@ -325,39 +325,27 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
         draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="chosen")
 
 
-def column_settings(*, is_wide: bool = False) -> dict[str, Any]:
-    """Return headers with units, help texts and widths of the columns."""
-    id_width = 160 if is_wide else 130
-    return tables.columns(SHOWN) | {
-        "mean_eV": st.column_config.NumberColumn(
-            "gap (eV)", help=Quantity.MEAN.help, format="%.2f"
-        ),
-        "lower_eV": st.column_config.NumberColumn(
-            "from (eV)", help=Quantity.LOWER.help, format="%.2f"
-        ),
-        "upper_eV": st.column_config.NumberColumn(
-            "to (eV)", help=Quantity.UPPER.help, format="%.2f"
-        ),
-        "sd_eV": st.column_config.NumberColumn("sd (eV)", help=Quantity.SD.help, format="%.2f"),
-        "domain_p": st.column_config.NumberColumn(
-            "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
-        ),
-        "p_metal": st.column_config.NumberColumn(
-            "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=90
-        ),
-        "p_window": st.column_config.NumberColumn(
-            "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=110
-        ),
-        "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=id_width),
-        "note": st.column_config.Column("notes", width="medium"),
-        "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
-        "nearest_percentile": st.column_config.NumberColumn(
-            "farther than (%)", help=_FAR_HELP, format="%.0f"
-        ),
-    }
+def column_settings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return headers with units, help texts and widths of the columns, which fit 1280 pixels.
+
+    The details of a marked row and the CSV have the hidden columns too.
+    """
+    settings = tables.columns(SHOWN) | _COLUMNS
+    hidden = hidden_columns(table)
+    return {name: None if name in hidden else settings.get(name) for name in SHOWN}
 
 
-_LEARNED = "The run learned from this structure: its prediction is no test."
+def hidden_columns(table: pd.DataFrame) -> set[str]:
+    """Return the columns of a table of `Table.frame` for which a page has no place."""
+    has_notes = bool((table["note"] != "").any() or (table["status"] != "ok").any())
+    probabilities = {"p_metal", "p_window", "domain_p"} & set(table.columns)
+    hidden = {"nearest_percentile", "file"}
+    hidden |= {"nearest_known", "sd_eV"} if has_notes else {"status", "note"}
+    if probabilities:
+        hidden |= {"formula", "sd_eV"}
+    return hidden
+
+
 _NEAREST_HELP = (
     "The structure that the run learned from whose descriptor points most nearly the same way."
 )
@@ -365,3 +353,35 @@ _FAR_HELP = (
     "Share of the training set whose nearest neighbour is closer than the nearest neighbour of "
     "this structure."
 )
+_COLUMNS = {
+    "mean_eV": st.column_config.NumberColumn(
+        "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=62
+    ),
+    "lower_eV": st.column_config.NumberColumn(
+        "from (eV)", help=Quantity.LOWER.help, format="%.2f", width=66
+    ),
+    "upper_eV": st.column_config.NumberColumn(
+        "to (eV)", help=Quantity.UPPER.help, format="%.2f", width=54
+    ),
+    "sd_eV": st.column_config.NumberColumn(
+        "sd (eV)", help=Quantity.SD.help, format="%.2f", width=58
+    ),
+    "domain_p": st.column_config.NumberColumn(
+        "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=84
+    ),
+    "p_metal": st.column_config.NumberColumn(
+        "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=74
+    ),
+    "p_window": st.column_config.NumberColumn(
+        "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=98
+    ),
+    "status": st.column_config.Column("status", width=64),
+    "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=160),
+    "note": st.column_config.Column("notes", width=196),
+    "formula": st.column_config.Column("formula", width=108),
+    "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
+    "nearest_percentile": st.column_config.NumberColumn(
+        "farther than (%)", help=_FAR_HELP, format="%.0f"
+    ),
+}
+_LEARNED = "The run learned from this structure: its prediction is no test."

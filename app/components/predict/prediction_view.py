@@ -123,50 +123,40 @@ def _predictions(
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
     mapped = map_selection(prediction, table)
-    has_notes = bool((table.has_status("warning") | table.has_status("refused")).any())
-    is_wide = has_notes or bool({"p_metal", "p_window"} & set(table.columns))
-    if is_wide:  # a figure at the side would hide the last columns of the table
-        left_column, right_column = st.container(), st.container()
-    else:
-        left_column, right_column = st.columns([3, 2], gap="medium")
-    with left_column:
-        rows = table.rows(selection)
-        if mapped.rows is not None:
-            rows = rows[np.isin(rows, mapped.rows)]
-        key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
-        if selection.conditions != StructureFilter():
-            key += f"-{selection.conditions}"
-        if len(rows) > prediction_table.PAGE:
-            key += f"-{selection.order}"
-        if window is not None:
-            key += f"-{window}"
-        if changes:  # other warnings and another order of the rows
-            key += f"-{changes}"
-        if mapped.rows is not None:
-            key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
-        page, page_key = prediction_table.shown_page(rows, key=key)
-        row = prediction_table.chosen_row(
-            table.frame(page), dataset=prediction.dataset, key=page_key, is_wide=is_wide
-        )
-        row = mapped.single if row is None else row
-        prediction_table.page_row(rows, key=key)
-        _downloads(prediction, level=level, kind=kind, window=window, changes=changes)
-    with right_column:
-        if row is not None:
-            prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
-            if table.columns["status"][row] != "refused":
-                why_view(prediction.run, prediction=prediction.id, n=len(table), row=row)
-        values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
-        figure(
-            plots.intervals,
-            *values.values(),
-            ids=list(predictions.ids),
-            unusual=table.has_status("warning"),
-            window=None if window is None else (window.lower_eV, window.upper_eV),
-            key="intervals",
-            alt=f"Predicted gaps of {prediction.name} with their intervals",
-            caption=interval_caption(int(np.isfinite(values["mean"]).sum())),
-        )
+    rows = table.rows(selection)
+    if mapped.rows is not None:
+        rows = rows[np.isin(rows, mapped.rows)]
+    key = f"predicted-{prediction.id}-{selection.show}-{selection.text}"
+    if selection.conditions != StructureFilter():
+        key += f"-{selection.conditions}"
+    if len(rows) > prediction_table.PAGE:
+        key += f"-{selection.order}"
+    if window is not None:
+        key += f"-{window}"
+    if changes:  # other warnings and another order of the rows
+        key += f"-{changes}"
+    if mapped.rows is not None:
+        key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
+    page, page_key = prediction_table.shown_page(rows, key=key)
+    row = prediction_table.chosen_row(table.frame(page), dataset=prediction.dataset, key=page_key)
+    row = mapped.single if row is None else row
+    prediction_table.page_row(rows, key=key)
+    _downloads(prediction, level=level, kind=kind, window=window, changes=changes)
+    if row is not None:
+        prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
+        if table.columns["status"][row] != "refused":
+            why_view(prediction.run, prediction=prediction.id, n=len(table), row=row)
+    values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
+    figure(
+        plots.intervals,
+        *values.values(),
+        ids=list(predictions.ids),
+        unusual=table.has_status("warning"),
+        window=None if window is None else (window.lower_eV, window.upper_eV),
+        key="intervals",
+        alt=f"Predicted gaps of {prediction.name} with their intervals",
+        caption=interval_caption(int(np.isfinite(values["mean"]).sum())),
+    )
     if (values["lower"] == 0.0).any():
         st.caption(ZERO_END_NOTE)
 

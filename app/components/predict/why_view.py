@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.structures.pictures import pictures_of_ids
@@ -88,6 +88,7 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
         columns=COLUMNS,
         rows=len(table),
     )
+    downloads.csv_button("Download these structures (CSV)", lambda: table, "behind.csv")
     share = explanations.share
     is_part = 0 < share < 0.995
     included = (

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.components.result.run_result import RunResult
 from app.components.result.worst_view import ERROR_COLUMNS
-from app.components.shared import stores, tables, words
+from app.components.shared import downloads, stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.map_view import MapPoints, map_view, neighbours_text, points_of
 from app.components.shared.structure_view import draw_structure
@@ -54,6 +54,7 @@ def map_section(result: RunResult) -> None:
         columns=COLUMNS,
         rows=6,
     )
+    downloads.csv_button("Download the selected structures (CSV)", lambda: table, "selected.csv")
     errors = points.errors_eV[members]
     errors = errors[np.isfinite(errors)]
     if errors.size:

@@ -1,4 +1,4 @@
-"""The structures with the largest errors: a table, and a picture of the marked one."""
+"""The structures with the largest errors: a table, and the marked one in the viewer."""
 
 import numpy as np
 import pandas as pd
@@ -20,11 +20,17 @@ ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
     "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
 }
-COLUMNS = ERROR_COLUMNS | {"note": st.column_config.Column("note")}
+COLUMNS = ERROR_COLUMNS | {
+    "formula": st.column_config.Column("formula", width=150),
+    "note": st.column_config.Column("note", width=170),
+}
 
 
-def worst_view(result: RunResult) -> None:
-    """Draw the structures with the largest errors; a picture shows the marked one, or the first."""
+def worst_table(result: RunResult) -> int:
+    """Draw the structures with the largest errors as a table.
+
+    Returns the position among the held-out structures of the marked row, or of the first one.
+    """
     table = worst_frame(result)
     n_far = far_rows(result.heldout).size
     st.markdown("**The largest errors**")
@@ -41,10 +47,15 @@ def worst_view(result: RunResult) -> None:
         "the usual error. Wrong labels are often among them. "
     )
     st.caption(f"{far if n_far else ''}Mark a row to see its structure.")
-    row = int(table.index[position or 0])
-    title = f"{result.heldout.predictions.ids[row]}, {result.heldout.predictions.formulas[row]}"
+    return int(table.index[position or 0])
+
+
+def heldout_structure(result: RunResult, row: int) -> None:
+    """Draw a held-out structure under its name and formula."""
+    predictions = result.heldout.predictions
+    title = f"{predictions.ids[row]}, {predictions.formulas[row]}"
     st.markdown(f"**{words.escaped(title)}**")
-    structure_picture(result.run.dataset, result.heldout.predictions, row)
+    structure_picture(result.run.dataset, predictions, row)
 
 
 def worst_frame(result: RunResult) -> pd.DataFrame:

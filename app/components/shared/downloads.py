@@ -9,13 +9,14 @@ message below the button.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import words
+from app.components.shared import tables, words
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import BandgapError
 
@@ -88,6 +89,19 @@ def csv_button(
 ) -> None:
     """Offer a table as a CSV file of this name; the table is made on request."""
     file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
+
+
+def table_with_csv(
+    table: pd.DataFrame,
+    name: str,
+    *,
+    alt: str,
+    columns: Mapping[str, Any] | None = None,
+    rows: int = 12,
+) -> None:
+    """Draw a table as `tables.show` does, and below it the button for its CSV of this name."""
+    tables.show(table, alt=alt, columns=columns, rows=rows)
+    csv_button("Download the table (CSV)", lambda: table, name, key=f"csv-{name}")
 
 
 @st.fragment

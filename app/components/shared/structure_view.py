@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import tables, words
+from app.components.shared import downloads, tables, words
 from app.components.structures.viewer import draw_shape
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.quantities import Quantity
@@ -49,7 +49,8 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
             st.caption("A contact is a distance between atoms of two molecules.")
         with st.expander(f"Atoms ({shape.numbers.size:,})"):
             atoms = atom_table(shape)
-            tables.show(atoms, alt="Atoms of this structure", columns=_POSITIONS, rows=7)
+            alt = "Atoms of this structure"
+            downloads.table_with_csv(atoms, "atoms.csv", alt=alt, columns=_POSITIONS, rows=7)
     return True
 
 

@@ -1,6 +1,6 @@
 """Tables of the dashboard: data frames of rows of the store, and the settings of their columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -79,10 +79,14 @@ _LONGEST_NAME = 420  # pixels
 
 def run_columns(table: pd.DataFrame) -> dict[str, Any]:
     """Return the columns of `run_frame`; that of the names is as wide as the longest one."""
-    longest = 20 + int(_LETTER * max(map(len, table["run"]), default=0))
-    name_width = min(max(_RUN_WIDTHS["run"], longest), _LONGEST_NAME)
-    widths = _RUN_WIDTHS | {"run": name_width}
+    widths = _RUN_WIDTHS | {"run": name_width(table["run"], least=_RUN_WIDTHS["run"])}
     return {name: st.column_config.Column(name, width=width) for name, width in widths.items()}
+
+
+def name_width(names: Iterable[str], *, least: int) -> int:
+    """Return the width in pixels of a column that shows the longest of the names."""
+    longest = 20 + int(_LETTER * max(map(len, names), default=0))
+    return min(max(least, longest), _LONGEST_NAME)
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None) -> None:

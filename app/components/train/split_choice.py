@@ -125,17 +125,20 @@ def choose_split(
             help=_LEVELS_HELP
             + ("" if levels_installed else _LEVELS_MISSING)
             + help_link("how-to/electron-levels", "Electron levels"),
+            key=f"levels-of-the-structure-{levels}",
         )
         of_molecules = st.checkbox(
             "Levels of each molecule alone",
             value=levels == MOLECULES and levels_installed,
             disabled=not with_levels,
             help=_MOLECULES_HELP + help_link("how-to/electron-levels", "Which one"),
+            key=f"levels-of-molecules-{levels}",
         )
         dense = st.checkbox(
             "Levels at more k points where a cell is small",
             disabled=not with_levels or of_molecules,
             help=_SUPERCELL_HELP + help_link("how-to/electron-levels", "Which one"),
+            key=f"levels-at-more-k-points-{levels}",
         )
         of_bonds = st.checkbox(
             "Learn from levels by Hückel's method",
