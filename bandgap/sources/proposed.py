@@ -265,15 +265,15 @@ def _gain(
 
 
 def _without_source(target: Target, *, levels_installed: bool, bonds_installed: bool) -> Proposal:
-    """Return the proposal without a source, with levels of the molecules for hybrid perovskites.
+    """Return the proposal without a source.
 
-    For organic structures these are levels by Hückel's method.
+    It has levels of the molecules for hybrid perovskites, and all levels for organic structures.
     """
     is_tight_binding = bool(tight_binding_gaps_problem(target.level_of_theory))
     takes_molecules = target.is_hybrid and not is_tight_binding
     levels: ElectronLevels = MOLECULES if takes_molecules and levels_installed else "none"
-    if target.is_organic and bonds_installed and not is_tight_binding:
-        levels = HUECKEL
+    if target.is_organic and not is_tight_binding:
+        levels = _levels_of_organic(levels_installed, bonds_installed)
     method = _best_method(target, transfers=False, levels=levels, otherwise=WITHOUT_SOURCE)
     reason = (
         "Without a source model, three methods are combined, with weights from crystals that they "
@@ -282,9 +282,11 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
         else "No source model is used."
     )
     measured = _measured(target.kind, method, transfers=False, levels=levels)
-    if levels == HUECKEL:
+    if levels in (METHOD, BOTH):
+        reason += f" They also learn from {METHOD} levels, which take {_TIME_OF_LEVELS}."
+    if levels in (HUECKEL, BOTH):
         reason += f" They also learn from {_OF_BONDS}"
-    elif levels != "none":
+    if levels == MOLECULES:
         has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
         loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
         reason += (
@@ -292,6 +294,8 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
             f"tenth of a second.{loss}"
         )
     gain = ""
+    if target.is_organic and not is_tight_binding and not levels_installed:
+        gain = _gain(target.kind, method, transfers=False, levels=METHOD, of_what="every structure")
     if takes_molecules and not levels_installed:
         gain = _gain(
             target.kind,
@@ -303,6 +307,7 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
     return Proposal(False, method, levels, reason, measured, gain=gain)
 
 
+_TIME_OF_LEVELS: Final = "about a second for each structure"
 _OF_BONDS: Final = (
     "levels by Hückel's method, from the bonds of the molecules, which take milliseconds for each "
     "structure. Structures without a molecule are left out."
@@ -335,7 +340,7 @@ def _features_of_source(
     elif levels != "none":
         reason = (
             f"A Gaussian process on the source model's features and on {METHOD} levels, which take "
-            "about a second for each structure."
+            f"{_TIME_OF_LEVELS}."
         )
         if levels == BOTH:
             reason += f" It also learns from {_OF_BONDS}"

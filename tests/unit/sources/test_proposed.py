@@ -112,7 +112,7 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
     [
         (True, True, "GFN1-xTB-and-Hueckel", "feature_gp"),
         (True, False, "Hueckel-molecules", "feature_gp"),
-        (False, True, "Hueckel-molecules", "stacking"),
+        (False, True, "GFN1-xTB-and-Hueckel", "stacking"),
         (False, False, "Hueckel-molecules", "stacking"),
     ],
 )
