@@ -302,7 +302,7 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     with_gaussian_process(workspace, installed=True)
     at = tick(tick(visit("train"), LEVELS), "Fine-tuning")
     keys = [str(box.key) for box in at.checkbox if "evels" in box.label]
-    assert len(keys) == 3 and all(key.startswith("levels-") for key in keys)
+    assert len(keys) == 4 and all(key.startswith("levels-") for key in keys)
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
     assert {job.title for job in jobs} == {

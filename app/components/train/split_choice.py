@@ -146,7 +146,8 @@ def choose_split(
             disabled=of_molecules or dense or not bonds_installed,
             help=_HUECKEL_HELP
             + ("" if bonds_installed else _BONDS_MISSING)
-            + help_link("how-to/electron-levels", "Levels by Hückel's method"),
+            + help_link("how-to/electron-levels", "Levels from bonds"),
+            key=f"levels-of-bonds-{levels}",
         )
         baseline = st.selectbox(
             "Learn the difference to",
