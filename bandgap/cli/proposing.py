@@ -103,9 +103,9 @@ def propose(
     read_manifest(model, kind="run")
 
     # Imported after the inputs were checked, because they import torch.
+    from bandgap.descriptors.rdkit_package import rdkit_module
     from bandgap.foundation.machine import set_threads
     from bandgap.proposals.candidates import known_molecules
-    from bandgap.proposals.chemistry import rdkit_module
     from bandgap.runs.companion import write_companion
     from bandgap.runs.molecule_proposals import ProposalSettings, check_model, propose_molecules
     from bandgap.runs.proposal_files import description, extxyz_text, notes

@@ -1,11 +1,10 @@
 """What RDKit does here: molecules from structures, SMILES, 3D geometries."""
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.descriptors.rdkit_package import rdkit_module
 from bandgap.proposals.molecules import AtomLabel, MoleculeGraph
 
 if TYPE_CHECKING:
@@ -19,17 +18,6 @@ _SEEDS: Final = 2**31  # RDKit takes seeds below this
 
 class NotAMoleculeError(Exception):
     """A structure or graph is no molecule that the network can learn; the text says why."""
-
-
-def rdkit_module(name: str = "Chem") -> Any:
-    """Return a module of RDKit; raise ConfigError with what to install if it is missing."""
-    try:
-        return importlib.import_module(f"rdkit.{name}")
-    except ImportError:
-        raise ConfigError(
-            "Molecules need the package rdkit, which is not installed. Install it by "
-            "`pip install -c constraints.txt .` in the folder of bandgap's README."
-        ) from None
 
 
 def graph_of_atoms(atoms: "Atoms") -> MoleculeGraph:

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.proposals.chemistry import rdkit_module
+from bandgap.descriptors.rdkit_package import rdkit_module
 from bandgap.proposals.graph_metrics import ks_statistic
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.proposals.chemistry import rdkit_module
+from bandgap.descriptors.rdkit_package import rdkit_module
 
 Floats = NDArray[np.float64]
 

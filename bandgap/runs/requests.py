@@ -128,11 +128,12 @@ class TransferRequest(Request):
         | None,
         Setting(
             "Electron levels",
-            "Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), "
-            "GFN1-xTB-supercell (at more k points in small cells, as of inorganic crystals), "
+            "Learn from each structure's own frontier levels too: GFN1-xTB (needs the "
+            "extra xtb on other systems than x86-64 Linux), GFN1-xTB-supercell (at more k points "
+            "in small cells, as of inorganic crystals), "
             "GFN1-xTB-molecules (of each molecule alone, for crystals with a framework of metal), "
-            "Hueckel-molecules (by Hückel's method from bonds, in milliseconds; needs the extra "
-            "rdkit), GFN1-xTB-and-Hueckel (the first and the last) or none. Gaussian processes, "
+            "Hueckel-molecules (by Hückel's method from bonds, in milliseconds), "
+            "GFN1-xTB-and-Hueckel (the first and the last) or none. Gaussian processes, "
             "kernel ridge and trees take all levels, other methods the gap as a "
             "baseline. Default: none with --method, else as proposed.",
             metavar="METHOD",

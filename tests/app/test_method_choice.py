@@ -98,18 +98,26 @@ def levels_left_out(at: AppTest) -> bool:
     return any("electron levels, which are off" in info.value for info in at.info)
 
 
+def add_methylenes(
+    workspace: Workspace, *, has_tblite: bool, has_rdkit: bool, level_of_theory: str
+) -> None:
+    """Add 40 labelled molecules, on a server with or without the packages for levels."""
+    register_all(str(workspace.home.folder))
+    system = workspace.library.system()
+    assert system is not None
+    workspace.library.register_system(replace(system, levels=has_tblite, rdkit=has_rdkit))
+    text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
+    dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
+    labels = {"source": "gaps.csv", "matched": 40}
+    gaps = np.linspace(1.0, 3.0, 40)
+    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
+
+
 @pytest.mark.parametrize(("has_tblite", "error"), [(True, "RMSE 0.38 eV"), (False, "RMSE 0.51 eV")])
 def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
     visit: Visit, workspace: Workspace, has_tblite: bool, error: str
 ) -> None:
-    register_all(str(workspace.home.folder))
-    system = workspace.library.system()
-    assert system is not None
-    workspace.library.register_system(replace(system, levels=has_tblite, rdkit=True))
-    text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
-    dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
-    gaps = np.linspace(1.0, 3.0, 40)
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    add_methylenes(workspace, has_tblite=has_tblite, has_rdkit=True, level_of_theory="PBE")
     at = visit("train")
     assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, True)
     assert any(error in caption.value for caption in at.caption)
@@ -135,15 +143,9 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     method: str,
     levels: bool,
 ) -> None:
-    register_all(str(workspace.home.folder))
-    system = workspace.library.system()
-    assert system is not None
-    workspace.library.register_system(replace(system, levels=installed, rdkit=False))
-    text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
-    dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
-    labels = {"source": "gaps.csv", "matched": 40}
-    gaps = np.linspace(1.0, 3.0, 40)
-    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
+    add_methylenes(
+        workspace, has_tblite=installed, has_rdkit=False, level_of_theory=level_of_theory
+    )
     at = visit("train")
     assert (ticked(at), with_levels(at)) == ([METHODS[method].title], levels)
     (proposal,) = [

@@ -122,12 +122,11 @@ def fit_known_descriptors(
     units = descriptors / np.where(lengths == 0.0, 1.0, lengths)
     columns = np.flatnonzero(np.any(descriptors != 0.0, axis=0))
     known_columns = descriptors[:, columns]
-    masks = [folds != k for k in np.unique(folds)]
-    n_components = _number_of_components(known_columns[masks[0]], seed)
-    centres = [known_columns[mask].mean(axis=0) for mask in masks]
-    components = [
-        _components(known_columns[mask], n_components, seed)[0][:n_components].T for mask in masks
-    ]
+    rows_of_folds = [known_columns[folds != k] for k in np.unique(folds)]
+    decompositions = [_components(rows, seed) for rows in rows_of_folds]
+    n_components = _number_of_components(rows_of_folds[0], decompositions[0][1])
+    centres = [rows.mean(axis=0) for rows in rows_of_folds]
+    components = [components[:n_components].T for components, _ in decompositions]
     return KnownDescriptors(
         descriptors.shape[1],
         columns.astype(np.int64),
@@ -138,22 +137,27 @@ def fit_known_descriptors(
     )
 
 
-def _number_of_components(rows: Floats, seed: int) -> int:
-    """Return how many components have `EXPLAINED` of the variance, within the limits."""
-    most = min(MOST_COMPONENTS, max(LEAST_COMPONENTS, len(rows) // ROWS_PER_COMPONENT))
-    _, variances = _components(rows, most, seed)
+def _number_of_components(rows: Floats, variances: Floats) -> int:
+    """Return how many of the components have `EXPLAINED` of the variance, at least a few.
+
+    `variances` are the sums of squares of rows (n, c) along the components.
+    """
     total = float(((rows - rows.mean(axis=0)) ** 2).sum())
     explained = np.cumsum(variances) / max(total, np.finfo(np.float64).tiny)
     n_wanted = int((explained < EXPLAINED).sum()) + 1
-    return min(max(n_wanted, LEAST_COMPONENTS), most, len(variances))
+    return min(max(n_wanted, LEAST_COMPONENTS), len(variances))
 
 
-def _components(rows: Floats, n_components: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the first components (D, c) of rows (n, c), and the sums of their squares (D,)."""
+def _components(rows: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Return the first components (D, c) of rows (n, c), and the sums of squares along them (D,).
+
+    D is the largest number that is used.
+    """
     from sklearn.utils.extmath import randomized_svd
 
+    most = min(MOST_COMPONENTS, max(LEAST_COMPONENTS, len(rows) // ROWS_PER_COMPONENT))
     centred = rows - rows.mean(axis=0)
     _, singular, components = randomized_svd(
-        centred, n_components=min(n_components, *centred.shape), random_state=seed
+        centred, n_components=min(most, *centred.shape), random_state=seed
     )
     return components, singular**2

@@ -17,7 +17,9 @@ has not seen them, and the counts of all folds together give a cross-conformal p
 
     p = (1 + #{i: E(x_i) >= E(x)}) / (n + 1)
 
-It holds whatever the scores are. The surprise only puts four scores on one scale.
+A new row is compared with scores that do not contain its own, a known row with scores that do. With
+few rows p is therefore somewhat too small: of 200 simulated normal rows, 6.2 % of new ones have a p
+up to 0.05; of 2,000, 4.6 to 5.2 %.
 """
 
 import math
@@ -330,14 +332,13 @@ def fit_unusualness(
         seed=seed,
         progress=progress,
     )
-    known_descriptors = fit_known_descriptors(
-        np.asarray(wide[first_rows[order]], dtype=np.float64), folds, seed=seed
-    )
+    drawn_descriptors = np.asarray(wide[first_rows[order]], dtype=np.float64)
+    known_descriptors = fit_known_descriptors(drawn_descriptors, folds, seed=seed)
     unusualness = Unusualness(
         flows, centres, rotations, rows, folds, known_descriptors, np.empty((4, 0))
     )
     # of each row, the scores by the flow of its fold
-    scores = unusualness._scores(drawn, np.asarray(wide[first_rows[order]], dtype=np.float64))
+    scores = unusualness._scores(drawn, drawn_descriptors)
     return replace(unusualness, scores=scores[:, folds, np.arange(n)])
 
 

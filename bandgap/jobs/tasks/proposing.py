@@ -27,11 +27,12 @@ def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     `generate_by` and `seed`.
     """
     from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.descriptors.rdkit_package import rdkit_module
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.window import Window
     from bandgap.proposals.candidates import known_molecules
-    from bandgap.proposals.chemistry import drawing_svg, rdkit_module
+    from bandgap.proposals.chemistry import drawing_svg
     from bandgap.proposals.molecule_training import MoleculeTraining, train_generator
     from bandgap.runs.molecule_proposals import ProposalSettings, check_model, propose_molecules
     from bandgap.runs.proposal_files import description, extxyz_text
