@@ -101,16 +101,15 @@ def test_halve_with_too_long_a_step_warns(source_of, target):
     )
 
 
-@pytest.mark.statistical
 def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, target):
-    """Fails on some processors, where no chain diverges at 20 times the step: not mended yet."""
+    """Where all chains diverge they restart: the step at which only some do depends on rounding."""
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
-    posterior = run(
-        source_of(),
-        target,
-        sampler=replace(HALVED, halve=False, warmup=60, draws=200, step=20 * step),
-    )
-    figures = posterior.diagnostics.figures
+    for factor in range(16, 25):
+        sampler = replace(HALVED, halve=False, warmup=60, draws=200, step=factor * step)
+        posterior = run(source_of(), target, sampler=sampler)
+        figures = posterior.diagnostics.figures
+        if figures["divergences"] > 0:
+            break
     most = np.e * target.gaps_eV.std()
     assert figures["divergences"] > 0 and figures["chains"] + figures["divergences"] == 4
     assert posterior.n_chains == figures["chains"] and (posterior.sigma_eV < most).all()
