@@ -15,14 +15,21 @@ def rdkit_is_installed() -> bool:
 def check_rdkit() -> None:
     """Raise ConfigError with what to install if RDKit is missing."""
     if not rdkit_is_installed():
-        raise ConfigError(
-            "The bonds of molecules need the package rdkit, which is not installed. Install it by "
-            "`pip install -c constraints.txt .` in the folder of bandgap's README, "
-            "or choose a descriptor or levels without them."
-        )
+        raise _missing()
 
 
 def rdkit_module(name: str = "Chem") -> Any:
     """Return a module of RDKit; raise ConfigError with what to install if it is missing."""
-    check_rdkit()
-    return importlib.import_module(f"rdkit.{name}")
+    # Called for every molecule, so that the package is not searched for first.
+    try:
+        return importlib.import_module(f"rdkit.{name}")
+    except ImportError:
+        raise _missing() from None
+
+
+def _missing() -> ConfigError:
+    return ConfigError(
+        "Molecules and their bonds need the package rdkit, which is not installed. Install it by "
+        "`pip install -c constraints.txt .` in the folder of bandgap's README, or choose a "
+        "descriptor or levels without them."
+    )
