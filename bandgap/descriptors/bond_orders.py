@@ -212,7 +212,8 @@ def _extra_orders(numbers: list[int], degrees: list[int], pairs: list[Pair]) -> 
         options={"time_limit": LIMIT_S},
     )
     if not result.success:
-        raise NoBondsError(f"no bond orders were found in {LIMIT_S:g} s")
+        reason = f"within {LIMIT_S:g} s" if result.status == 1 else f"({result.message})"
+        raise NoBondsError(f"no bond orders were found {reason}")
     extra: dict[Pair, int] = {}
     for (k, _, _), order in zip(variables, np.rint(result.x).astype(int).tolist(), strict=True):
         if order:

@@ -11,8 +11,12 @@ that of two other atoms is the product. Br, I, As, Se and Te are not in his tabl
 the trends of their groups. Levels are alpha + x beta (E. Hückel, Z. Phys. 70, 204 (1931)).
 
 A molecule has also sigma orbitals, whose frontier levels are taken as `SIGMA` beta around alpha.
+A double bond to sulfur or phosphorus with four neighbours, as in a sulfone, counts as a single bond
+between charges. Charges are those with which all electrons are in pairs, so that a radical has the
+levels of its ion.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from ase import Atoms
 
 Floats = NDArray[np.float64]
+
+# Raise it when the levels change: cached descriptors with them are then ignored.
+FORMAT: Final = 2
 
 ALPHA_EV: Final = -6.6
 BETA_EV: Final = -2.7
@@ -61,7 +68,12 @@ OTHER: Final = (0.5, 0.7)  # of an element that is in neither table
 POSITIVE_SHIFT: Final = 1.0
 NEGATIVE_SHIFT: Final = -0.7
 _B, _C, _N, _O, _P, _S, _AS, _SE, _TE = 5, 6, 7, 8, 15, 16, 33, 34, 52
-_LONE_PAIR_NEIGHBOURS: Final = {_N: 3, _P: 3, _AS: 3, _O: 2, _S: 2, _SE: 2, _TE: 2}
+_HALOGENS: Final = (9, 17, 35, 53)
+# Largest number of neighbours with which an atom keeps a lone pair.
+_LONE_PAIR_NEIGHBOURS: Final = {
+    **{_N: 3, _P: 3, _AS: 3, _O: 2, _S: 2, _SE: 2, _TE: 2},
+    **dict.fromkeys(_HALOGENS, 1),
+}
 
 
 def huckel_levels_eV(atoms: "Atoms") -> Floats:
@@ -79,52 +91,104 @@ def huckel_levels_eV(atoms: "Atoms") -> Floats:
 
 def frontier_levels_eV(molecule: Any) -> tuple[float, float]:
     """Return HOMO and LUMO in eV of an RDKit molecule."""
-    electrons = pi_electrons(molecule)
+    orbitals = pi_orbitals(molecule)
     homo, lumo = SIGMA, -SIGMA  # in units of beta, which is negative
-    if electrons:
-        levels = np.linalg.eigvalsh(_matrix(molecule, electrons))[::-1]
-        n_occupied = sum(electrons.values()) // 2
+    if orbitals:
+        levels = np.linalg.eigvalsh(_matrix(molecule, orbitals))[::-1]
+        n_occupied = sum(orbital.electrons for orbital in orbitals) // 2
         homo = min([homo, *levels[:n_occupied]])
         lumo = max([lumo, *levels[n_occupied:]])
     return ALPHA_EV + BETA_EV * homo, ALPHA_EV + BETA_EV * lumo
 
 
-def pi_electrons(molecule: Any) -> dict[int, int]:
-    """Return by index the atoms of an RDKit molecule with a pi orbital, and their electrons.
+@dataclass(frozen=True)
+class PiOrbital:
+    """A pi orbital.
+
+    Parameters
+    ----------
+    atom
+        Index of its atom.
+    electrons
+        Number of electrons that the atom gives.
+    partner
+        Index of the only atom that it couples with, of an atom with two double bonds; otherwise
+        None.
+    """
+
+    atom: int
+    electrons: int
+    partner: int | None = None
+
+
+def pi_orbitals(molecule: Any) -> list[PiOrbital]:
+    """Return the pi orbitals of an RDKit molecule.
+
+    An atom with two double bonds, such as the carbon atom of carbon dioxide, has an orbital for
+    each of them, because the two are perpendicular. Any other atom has at most one.
 
     Examples
     --------
     >>> from rdkit.Chem import MolFromSmiles
-    >>> pi_electrons(MolFromSmiles("c1cc[nH]c1"))
-    {0: 1, 1: 1, 2: 1, 3: 2, 4: 1}
+    >>> [orbital.electrons for orbital in pi_orbitals(MolFromSmiles("c1cc[nH]c1"))]
+    [1, 1, 1, 2, 1]
     """
-    electrons: dict[int, int] = {}
-    for atom in molecule.GetAtoms():
-        if any(bond.GetBondTypeAsDouble() > 1.0 for bond in atom.GetBonds()):
-            number = atom.GetAtomicNum()
-            if number in (_P, _S, _AS, _SE) and atom.GetTotalDegree() >= 4:
-                continue  # sulfone or phosphate, whose double bonds are single ones of charges
-            electrons[atom.GetIdx()] = _of_unsaturated(atom)
-    unsaturated = set(electrons)
-    for atom in molecule.GetAtoms():
-        if atom.GetIdx() in unsaturated:
+    atoms = list(molecule.GetAtoms())
+    in_bonds = {
+        atom.GetIdx() for atom in atoms if _multiple_bonds(atom) and not _is_hypervalent(atom)
+    }
+    orbitals: list[PiOrbital] = []
+    for atom in atoms:
+        index = atom.GetIdx()
+        is_conjugated = any(neighbour.GetIdx() in in_bonds for neighbour in atom.GetNeighbors())
+        if index in in_bonds and len(_double_bonds(atom)) >= 2:
+            orbitals += [
+                PiOrbital(index, 1, partner=bond.GetOtherAtomIdx(index))
+                for bond in _double_bonds(atom)
+            ]
+        elif index in in_bonds:
+            orbitals.append(PiOrbital(index, _of_unsaturated(atom)))
+        elif _is_hypervalent(atom):
             continue
-        if _has_lone_pair(atom):
-            electrons[atom.GetIdx()] = 2
-        elif _has_empty_orbital(atom) and any(
-            neighbour.GetIdx() in unsaturated for neighbour in atom.GetNeighbors()
-        ):
-            electrons[atom.GetIdx()] = 0
-    return electrons
+        elif _has_lone_pair(atom):
+            orbitals.append(PiOrbital(index, 2))
+        elif is_conjugated and _has_empty_orbital(atom):
+            orbitals.append(PiOrbital(index, 0))
+    return orbitals
+
+
+def _multiple_bonds(atom: Any) -> list[Any]:
+    """Return the double, triple and aromatic bonds of an atom."""
+    return [bond for bond in atom.GetBonds() if bond.GetBondTypeAsDouble() > 1.0]
+
+
+def _double_bonds(atom: Any) -> list[Any]:
+    return [bond for bond in atom.GetBonds() if bond.GetBondTypeAsDouble() == 2.0]
+
+
+def _is_hypervalent(atom: Any) -> bool:
+    """Return whether an atom has no pi orbital in spite of double bonds, as in a sulfone.
+
+    Those double bonds are single bonds between charges: S(2+) and O(-).
+    """
+    return bool(
+        atom.GetAtomicNum() in (_P, _S, _AS, _SE)
+        and atom.GetTotalDegree() >= 4
+        and _double_bonds(atom)
+    )
 
 
 def _of_unsaturated(atom: Any) -> int:
     """Return the number of electrons of an atom with a double, triple or aromatic bond."""
+    partners = [bond.GetOtherAtom(atom) for bond in _multiple_bonds(atom)]
+    if all(_is_hypervalent(partner) for partner in partners):
+        return 2  # The other end of such a bond is a negative charge: a lone pair.
     number = atom.GetAtomicNum()
     degree = atom.GetTotalDegree()
     charge = atom.GetFormalCharge()
     if number == _C:
-        return 1 - int(charge)
+        # At the end of a triple bond, as in carbon monoxide, the charge is in a sigma orbital.
+        return 1 if degree == 1 else 1 - int(charge)
     if number == _B:
         return 0 if degree == 3 else 1
     gives_pair = atom.GetIsAromatic() and charge == 0
@@ -137,32 +201,36 @@ def _of_unsaturated(atom: Any) -> int:
 
 def _has_lone_pair(atom: Any) -> bool:
     number = atom.GetAtomicNum()
-    if number in (9, 17, 35, 53):
-        return True
+    if number == _C:
+        return bool(atom.GetFormalCharge() < 0)
     has_few_neighbours = atom.GetTotalDegree() <= _LONE_PAIR_NEIGHBOURS.get(number, -1)
     return bool(has_few_neighbours) and int(atom.GetFormalCharge()) <= 0
 
 
 def _has_empty_orbital(atom: Any) -> bool:
-    """Return whether an atom is boron with three neighbours."""
-    return bool(atom.GetAtomicNum() == _B and atom.GetTotalDegree() == 3)
+    """Return whether an atom with three neighbours is boron, or carbon with a positive charge."""
+    number = atom.GetAtomicNum()
+    is_cation = number == _C and atom.GetFormalCharge() > 0
+    return bool((number == _B or is_cation) and atom.GetTotalDegree() == 3)
 
 
-def _matrix(molecule: Any, electrons: dict[int, int]) -> Floats:
-    """Return Hückel's matrix (n, n) of the atoms of `electrons`, in units of beta."""
-    row_of = {atom: row for row, atom in enumerate(electrons)}
-    matrix = np.zeros((len(row_of), len(row_of)))
-    factors = np.empty(len(row_of))
-    for index, row in row_of.items():
-        atom = molecule.GetAtomWithIdx(index)
-        h, factors[row] = PARAMETERS.get(electrons[index], {}).get(atom.GetAtomicNum(), OTHER)
+def _matrix(molecule: Any, orbitals: list[PiOrbital]) -> Floats:
+    """Return Hückel's matrix (n, n) of the orbitals, in units of beta."""
+    matrix = np.zeros((len(orbitals), len(orbitals)))
+    factors = np.empty(len(orbitals))
+    for row, orbital in enumerate(orbitals):
+        atom = molecule.GetAtomWithIdx(orbital.atom)
+        parameters = PARAMETERS.get(orbital.electrons, {})
+        h, factors[row] = parameters.get(atom.GetAtomicNum(), OTHER)
         charge = atom.GetFormalCharge()
         shift = POSITIVE_SHIFT * charge
-        if electrons[index] == 2:
+        if orbital.electrons == 2:
             shift = NEGATIVE_SHIFT * max(-charge, 0)
         matrix[row, row] = h + shift
-    for bond in molecule.GetBonds():
-        i, j = (row_of.get(end) for end in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-        if i is not None and j is not None:
-            matrix[i, j] = matrix[j, i] = factors[i] * factors[j]
+    for i, one in enumerate(orbitals):
+        for j, other in enumerate(orbitals[:i]):
+            is_bonded = molecule.GetBondBetweenAtoms(one.atom, other.atom) is not None
+            is_parallel = one.partner in (None, other.atom) and other.partner in (None, one.atom)
+            if is_bonded and is_parallel:
+                matrix[i, j] = matrix[j, i] = factors[i] * factors[j]
     return matrix

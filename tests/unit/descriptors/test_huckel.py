@@ -15,7 +15,7 @@ from bandgap.descriptors.electron_levels import (
     n_levels,
     refuse_tight_binding_gaps,
 )
-from bandgap.descriptors.huckel import ALPHA_EV, BETA_EV, SIGMA, huckel_levels_eV, pi_electrons
+from bandgap.descriptors.huckel import ALPHA_EV, BETA_EV, SIGMA, huckel_levels_eV, pi_orbitals
 from bandgap.foundation.errors import InputError
 from bandgap.runs.run_domain import _values_by_name
 from tests.unit.descriptors.samples import CONFIGS, WRITTEN_OTHERWISE, crystal, ethanol, record
@@ -59,18 +59,53 @@ def test_levels_are_those_of_the_textbook(smiles: str, homo: float, lumo: float 
     assert gap == pytest.approx(homo - lumo, abs=4e-4)
 
 
-def test_nitrogen_gives_two_electrons_in_pyrrole_and_one_in_pyridine():
+def electrons_of(smiles: str) -> dict[int, int]:
+    """Return the pi electrons of each atom that gives any or has a pi orbital."""
     from rdkit.Chem import MolFromSmiles
 
-    assert list(pi_electrons(MolFromSmiles("[nH]1cccc1")).values()) == [2, 1, 1, 1, 1]
-    assert list(pi_electrons(MolFromSmiles("n1ccccc1")).values()) == [1, 1, 1, 1, 1, 1]
+    counts: dict[int, int] = {}
+    for orbital in pi_orbitals(MolFromSmiles(smiles)):
+        counts[orbital.atom] = counts.get(orbital.atom, 0) + orbital.electrons
+    return counts
 
 
-def test_boron_takes_part_where_it_is_bonded_to_a_pi_system():
-    from rdkit.Chem import MolFromSmiles
+@pytest.mark.parametrize(
+    ("smiles", "electrons"),
+    [
+        ("[nH]1cccc1", {0: 2, 1: 1, 2: 1, 3: 1, 4: 1}),
+        ("n1ccccc1", dict.fromkeys(range(6), 1)),
+        # Boron takes part where it is bonded to a pi system.
+        ("B(C)(C)C=C", {0: 0, 3: 1, 4: 1}),
+        ("B(C)(C)C", {}),
+        # Oxygen of sulfones and phosphates has lone pairs, and the centre has no pi orbital.
+        ("CS(=O)(=O)C", {2: 2, 3: 2}),
+        ("COP(=O)(OC)OC", {1: 2, 3: 2, 4: 2, 6: 2}),
+        ("CP(C)(C)=NC", {4: 2}),
+        ("CS(=O)C", {1: 1, 2: 1}),
+        # Two perpendicular orbitals of one atom.
+        ("O=C=O", {0: 1, 1: 2, 2: 1}),
+        ("CN=[N+]=[N-]", {1: 1, 2: 2, 3: 1}),
+        ("[C-]#[O+]", {0: 1, 1: 1}),
+        ("C=C[CH2-]", {0: 1, 1: 1, 2: 2}),
+        ("C=C[CH2+]", {0: 1, 1: 1, 2: 0}),
+        ("[O-]Cl(=O)(=O)=O", {0: 2, 2: 2, 3: 2, 4: 2}),
+    ],
+)
+def test_electrons_that_each_atom_gives(smiles: str, electrons: dict[int, int]):
+    assert electrons_of(smiles) == electrons
 
-    assert pi_electrons(MolFromSmiles("B(C)(C)C=C")) == {0: 0, 3: 1, 4: 1}
-    assert pi_electrons(MolFromSmiles("B(C)(C)C")) == {}
+
+@pytest.mark.parametrize("smiles", ["CS(=O)(=O)C", "COP(=O)(OC)OC"])
+def test_molecule_without_a_pi_bond_has_the_gap_of_its_sigma_orbitals(smiles: str):
+    assert in_beta(geometry(smiles)) == pytest.approx([2 * SIGMA, SIGMA, -SIGMA])
+
+
+@pytest.mark.parametrize(
+    ("smiles", "without_second_bond"), [("C=C=C", "C=C"), ("C=CC=C=C", "C=CC=C")]
+)
+def test_perpendicular_double_bonds_are_not_conjugated(smiles: str, without_second_bond: str):
+    expected = in_beta(geometry(without_second_bond))
+    assert in_beta(geometry(smiles)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_levels_of_several_molecules_are_combined():
