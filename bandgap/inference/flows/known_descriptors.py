@@ -24,6 +24,8 @@ EXPLAINED = 0.95  # share of the variance that the components have
 LEAST_COMPONENTS = 8
 MOST_COMPONENTS = 32
 ROWS_PER_COMPONENT = 10
+# Residuals below this share of a row's length are rounding errors of float32 descriptors.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,9 @@ class KnownDescriptors:
         for k in range(n_folds):
             nearest = cosines[:, self.folds != k].max(axis=1)
             distances[k] = np.clip(1.0 - nearest, 0.0, 2.0)
-            residuals[k] = self._residuals(known_columns, foreign, k)
+            square = self._square_residuals(known_columns, k) + foreign
+            is_rounding = square <= ROUNDING**2 * square_lengths
+            residuals[k] = np.sqrt(np.where(is_rounding, 0.0, square))
         return distances, residuals
 
     def _cosines(self, known_columns: Floats, lengths: Floats) -> Floats:
@@ -79,12 +83,11 @@ class KnownDescriptors:
         cosines: Floats = units @ self.directions.astype(np.float64).T
         return cosines
 
-    def _residuals(self, known_columns: Floats, foreign: Floats, k: int) -> Floats:
+    def _square_residuals(self, known_columns: Floats, k: int) -> Floats:
         centred = known_columns - self.centres[k]
         explained = centred @ self.components[k]
-        square = (centred**2).sum(axis=1) - (explained**2).sum(axis=1) + foreign
-        residuals: Floats = np.sqrt(np.maximum(square, 0.0))
-        return residuals
+        square: Floats = (centred**2).sum(axis=1) - (explained**2).sum(axis=1)
+        return square
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything but the folds as arrays for a safetensors file."""
