@@ -248,19 +248,40 @@ def _measured(
 
 
 def _gain(
-    kind: CrystalKind, method: str, *, transfers: bool, levels: ElectronLevels, of_what: str
+    kind: CrystalKind,
+    method: str,
+    *,
+    transfers: bool,
+    levels: ElectronLevels,
+    instead_of: ElectronLevels,
+    of_what: str,
 ) -> str:
-    """Return by how much levels that are not installed lowered the error; "" if not measured."""
+    """Return by how much levels that are not installed lowered the error; "" if not measured.
+
+    `instead_of` are the levels that are proposed without them.
+    """
     row = error_of(kind, method, has_source=transfers, levels=levels)
     if row is None:
         return ""
-    without = error_of(kind, method, has_source=transfers, like=row)
+    without = error_of(kind, method, has_source=transfers, levels=instead_of, like=row)
     comparison = ""
     if without is not None and without.measured_with(row):
         comparison = f" instead of {without.text}"
     return (
         f"With {METHOD} levels of {of_what} it was {row.text}{comparison} ({row.conditions}): "
         f"install them by {INSTALL_LEVELS}."
+    )
+
+
+def _gain_of_organic(target: Target, method: str, *, transfers: bool, bonds_installed: bool) -> str:
+    """Return by how much tight-binding levels lowered the error on organic structures."""
+    return _gain(
+        target.kind,
+        method,
+        transfers=transfers,
+        levels=_levels_of_organic(True, bonds_installed),
+        instead_of=_levels_of_organic(False, bonds_installed),
+        of_what="every structure",
     )
 
 
@@ -282,26 +303,32 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
         else "No source model is used."
     )
     measured = _measured(target.kind, method, transfers=False, levels=levels)
-    if levels in (METHOD, BOTH):
-        reason += f" They also learn from {METHOD} levels, which take {_TIME_OF_LEVELS}."
-    if levels in (HUECKEL, BOTH):
-        reason += f" They also learn from {_OF_BONDS}"
+    learns = "They also learn" if method == WITHOUT_SOURCE else "The method also learns"
+    if levels == METHOD:
+        reason += f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}."
+    if levels == HUECKEL:
+        reason += f" {learns} from {_OF_BONDS}"
+    if levels == BOTH:
+        reason += (
+            f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}, and from {_OF_BONDS}"
+        )
     if levels == MOLECULES:
         has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
         loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
         reason += (
-            f" They also learn from {METHOD} levels of the molecules in each crystal, which take a "
+            f" {learns} from {METHOD} levels of the molecules in each crystal, which take a "
             f"tenth of a second.{loss}"
         )
     gain = ""
     if target.is_organic and not is_tight_binding and not levels_installed:
-        gain = _gain(target.kind, method, transfers=False, levels=METHOD, of_what="every structure")
+        gain = _gain_of_organic(target, method, transfers=False, bonds_installed=bonds_installed)
     if takes_molecules and not levels_installed:
         gain = _gain(
             target.kind,
             method,
             transfers=False,
             levels=MOLECULES,
+            instead_of="none",
             of_what="the molecules in each crystal",
         )
     return Proposal(False, method, levels, reason, measured, gain=gain)
@@ -331,7 +358,7 @@ def _features_of_source(
     method = _best_method(target, transfers=True, levels=levels, otherwise=FEATURES)
     gain = ""
     if target.is_organic and not levels_installed:
-        gain = _gain(target.kind, method, transfers=True, levels=METHOD, of_what="every structure")
+        gain = _gain_of_organic(target, method, transfers=True, bonds_installed=bonds_installed)
     reason = "A Gaussian process on the source model's features takes seconds."
     if method != FEATURES:
         reason = "It had the smallest error of the methods that are proposed."

@@ -10,7 +10,7 @@ import pytest
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
-from bandgap.sources.measured_errors import levels_help
+from bandgap.sources.measured_errors import error_of, levels_help
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
@@ -130,6 +130,20 @@ def test_levels_from_bonds_are_proposed_for_organic_structures_where_rdkit_is_in
     for sets, theory_level in ((INORGANIC, "PBE"), (ORGANIC, XTB)):
         target = Target(sets, theory_level, n=100)
         assert propose(target, transfers=transfers, **installed).levels == "none"
+
+
+@pytest.mark.parametrize(("transfers", "method"), [(True, "feature_gp"), (False, "stacking")])
+def test_gain_of_tight_binding_is_compared_with_the_levels_that_are_proposed_without_it(
+    transfers: bool, method: str
+) -> None:
+    organic = Target(ORGANIC, "PBE", n=100)
+    both, of_bonds = (
+        error_of(organic.kind, method, has_source=transfers, levels=levels)
+        for levels in ("GFN1-xTB-and-Hueckel", "Hueckel-molecules")
+    )
+    proposal = propose(organic, transfers=transfers, bonds_installed=True)
+    assert f"it was {both.text} instead of {of_bonds.text} (" in proposal.gain
+    assert both.measured_with(of_bonds)
 
 
 @pytest.mark.parametrize("levels", ["Hueckel-molecules", "GFN1-xTB-and-Hueckel"])
