@@ -31,6 +31,7 @@ from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.descriptors.potentials import (
     FOR_DATA_SETS,
     NONE,
+    POTENTIALS,
     check_potential,
     check_second_potential,
 )
@@ -251,7 +252,7 @@ def measured_rows(
         entrant = entrant_of(method)
         transfers = _entrant_method(method).transfers
         source = SOURCE_NAMES.get(crystal_set.source, "")
-        extras = [] if transfers else [_extra_of(name) for name in _used_potentials(config)]
+        extras = [] if transfers else [POTENTIALS[name].extra for name in _used_potentials(config)]
         extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
             splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
@@ -276,17 +277,6 @@ def measured_rows(
                 )
             )
     return rows
-
-
-def _extra_of(potential: str) -> str:
-    """Return the extra that installs a potential.
-
-    Examples
-    --------
-    >>> _extra_of("chgnet-two-layers"), _extra_of("sevennet-mf-0")
-    ('chgnet', 'sevennet')
-    """
-    return potential.partition("-")[0]
 
 
 def _extras_of_levels(levels: ElectronLevels) -> list[str]:

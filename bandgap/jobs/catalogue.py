@@ -85,6 +85,7 @@ def register_descriptors(library: Library) -> None:
 
 def register_system(library: Library) -> None:
     """Register library versions, the device that jobs will use, and the installed extras."""
+    from bandgap.descriptors.potentials import installed_extras
     from bandgap.foundation.machine import choose_device, cores
 
     entry = SystemEntry(
@@ -95,6 +96,7 @@ def register_system(library: Library) -> None:
         levels=importlib.util.find_spec("tblite") is not None,
         graph=importlib.util.find_spec("torch_geometric") is not None,
         rdkit=importlib.util.find_spec("rdkit") is not None,
+        potentials=installed_extras(),
     )
     library.register_system(entry)
 

@@ -63,3 +63,4 @@ class SystemEntry:
     levels: bool = False
     graph: bool = False
     rdkit: bool = False
+    potentials: tuple[str, ...] = ()

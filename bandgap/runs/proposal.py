@@ -14,6 +14,7 @@ from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, checked_levels
+from bandgap.descriptors.potentials import installed_extras
 from bandgap.descriptors.rdkit_package import rdkit_is_installed
 from bandgap.foundation.arguments import as_numbers, check_count
 from bandgap.foundation.requests import checked_keywords
@@ -82,6 +83,7 @@ def propose_for(
         transfers=has_source,
         levels_installed=levels_installed,
         bonds_installed=bonds_installed,
+        potentials=installed_extras(),
     )
 
 

@@ -6,8 +6,9 @@ torch.
 """
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,20 @@ class MeasuredError:
         """Whether another error is of the same splits, so that both can be compared."""
         names = ("kind", "n", "n_test", "splits", "date", "command")
         return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def differs_by_potentials_from(self, other: "MeasuredError") -> bool:
+        """Whether another error is of the same splits and method, with other potentials."""
+        names = ("kind", "n", "n_test", "splits", "source", "levels", "method", "date")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and self.extras != other.extras
+            and _without_potentials(self.command) == _without_potentials(other.command)
+        )
+
+    @property
+    def potentials(self) -> frozenset[str]:
+        """Extras of pretrained potentials."""
+        return frozenset(self.extras.split()) - {"xtb"}
 
     @property
     def group(self) -> tuple[str | int, ...]:
@@ -181,11 +196,14 @@ def error_of(
     has_source: bool,
     levels: ElectronLevels = "none",
     like: MeasuredError | None = None,
+    potentials: Collection[str] = (),
 ) -> MeasuredError | None:
     """Return the measured error of a method on a kind of crystals, None if there is none.
 
-    Of several rows it is the one that was measured together with `like`, then the one that was
-    measured with the most other methods, then the one with the fewest labels.
+    Of several rows it is the one that was measured together with `like`, then one with no other
+    pretrained potentials than the installed ones, whose extras are `potentials`, and with most of
+    them, then the one that was measured with the most other methods, then the one with the fewest
+    labels.
     """
     rows = [
         row
@@ -195,10 +213,53 @@ def error_of(
     ]
     sizes = Counter(row.group for row in measured_errors())
 
-    def preference(row: MeasuredError) -> tuple[bool, int, int]:
-        return (like is not None and row.measured_with(like), sizes[row.group], -row.n)
+    def preference(row: MeasuredError) -> tuple[bool, bool, int, int, int]:
+        is_available = row.potentials <= set(potentials)
+        return (
+            like is not None and row.measured_with(like),
+            is_available,
+            len(row.potentials) if is_available else 0,
+            sizes[row.group],
+            -row.n,
+        )
 
     return max(rows, key=preference, default=None)
+
+
+def gain_of_potentials(
+    kind: CrystalKind,
+    method: str,
+    *,
+    has_source: bool,
+    levels: ElectronLevels,
+    potentials: Collection[str],
+) -> tuple[MeasuredError, MeasuredError] | None:
+    """Return the lowest error with more potentials than the installed ones, and that without them.
+
+    `potentials` are the extras of the installed potentials. Both errors are of the same splits.
+    None if no error was measured with more of them, or if it was not lower.
+    """
+    rows = [
+        row
+        for row in measured_errors()
+        if (row.kind, row.method, row.levels) == (kind, method, levels)
+        and (row.source != NO_SOURCE) == has_source
+    ]
+    pairs = [
+        (more, now)
+        for more in rows
+        for now in rows
+        if now.potentials == set(potentials)
+        and more.potentials > now.potentials
+        and more.differs_by_potentials_from(now)
+        and more.rmse_eV < now.rmse_eV
+    ]
+    # of several sizes the smallest, then the lowest error
+    return min(pairs, key=lambda pair: (pair[0].n, pair[0].rmse_eV), default=None)
+
+
+def _without_potentials(command: str) -> str:
+    return re.sub(r" --potential \S+", "", command)
 
 
 def levels_help(

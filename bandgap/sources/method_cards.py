@@ -85,10 +85,17 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
             has_source=proposal.transfers,
             levels=proposal.levels,
             like=like,
+            potentials=proposal.potentials,
         )
         condition = ""
         if row is None and proposal.levels == MOLECULES:
-            row = error_of(target.kind, name, has_source=proposal.transfers, like=like)
+            row = error_of(
+                target.kind,
+                name,
+                has_source=proposal.transfers,
+                like=like,
+                potentials=proposal.potentials,
+            )
             condition = WITHOUT_LEVELS
         cards.append(MethodCard(role, name, row, condition))
     return cards

@@ -7,7 +7,7 @@ measured for inorganic crystals, and take many seconds for each, so that they ar
 there; those of the molecules in hybrid perovskites are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,12 @@ from bandgap.descriptors.electron_levels import (
     MOLECULES,
     tight_binding_gaps_problem,
 )
-from bandgap.sources.measured_errors import CrystalKind, best_measured, error_of
+from bandgap.sources.measured_errors import (
+    CrystalKind,
+    best_measured,
+    error_of,
+    gain_of_potentials,
+)
 
 # Share of structures whose elements a source must know to be proposed, or that must be organic.
 MIN_SHARE: Final = 0.8
@@ -127,9 +132,13 @@ class Proposal:
     measured
         Measured errors.
     gain
-        What electron levels would gain if they are not installed; otherwise empty.
+        What electron levels or pretrained potentials would gain that are not installed; otherwise
+        empty.
     alternative, alternative_shows
         Another method, and what only this one shows.
+    potentials
+        Extras of the installed potentials with which the errors were measured, where there are
+        such errors.
     """
 
     transfers: bool
@@ -140,6 +149,7 @@ class Proposal:
     gain: str = ""
     alternative: str = ""
     alternative_shows: str = ""
+    potentials: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -167,6 +177,7 @@ def propose(
     n_known: int = 0,
     levels_installed: bool = False,
     bonds_installed: bool = False,
+    potentials: Collection[str] = (),
 ) -> Proposal:
     """Return the proposal for a target.
 
@@ -182,6 +193,8 @@ def propose(
         Whether electron levels can be computed by tight binding.
     bonds_installed
         Whether the bonds of molecules can be perceived, for levels by Hückel's method.
+    potentials
+        Extras of the installed pretrained potentials.
 
     Examples
     --------
@@ -194,7 +207,10 @@ def propose(
         transfers = knows_most(n_known, target.total)
     if not transfers:
         return _without_source(
-            target, levels_installed=levels_installed, bonds_installed=bonds_installed
+            target,
+            levels_installed=levels_installed,
+            bonds_installed=bonds_installed,
+            potentials=potentials,
         )
     if target.has_many_rows:
         return Proposal(
@@ -235,10 +251,15 @@ def _best_method(target: Target, *, transfers: bool, levels: ElectronLevels, oth
 
 
 def _measured(
-    kind: CrystalKind, method: str, *, transfers: bool, levels: ElectronLevels = "none"
+    kind: CrystalKind,
+    method: str,
+    *,
+    transfers: bool,
+    levels: ElectronLevels = "none",
+    potentials: Collection[str] = (),
 ) -> str:
     """Return the measured error of a method in words, with that without levels; "" for none."""
-    row = error_of(kind, method, has_source=transfers, levels=levels)
+    row = error_of(kind, method, has_source=transfers, levels=levels, potentials=potentials)
     if row is None:
         return ""
     without = error_of(kind, method, has_source=transfers, like=row) if levels != "none" else None
@@ -285,7 +306,35 @@ def _gain_of_organic(target: Target, method: str, *, transfers: bool, bonds_inst
     )
 
 
-def _without_source(target: Target, *, levels_installed: bool, bonds_installed: bool) -> Proposal:
+def _gain_of_potentials(
+    target: Target, method: str, *, levels: ElectronLevels, potentials: Collection[str]
+) -> str:
+    """Return by how much potentials that are not installed lowered the error; "" if not measured.
+
+    They describe crystals without a source only.
+    """
+    pair = gain_of_potentials(
+        target.kind, method, has_source=False, levels=levels, potentials=potentials
+    )
+    if pair is None:
+        return ""
+    more, now = pair
+    names = more.extras.split()
+    command = f"pip install -c constraints.txt '.[{','.join(names)}]'"
+    return (
+        f"With pretrained potentials ({' and '.join(names)}) it was {more.text} instead of "
+        f"{now.text} ({more.n} labelled, {more.n_test} held out): install them by `{command}` in "
+        "the folder of bandgap's README."
+    )
+
+
+def _without_source(
+    target: Target,
+    *,
+    levels_installed: bool,
+    bonds_installed: bool,
+    potentials: Collection[str],
+) -> Proposal:
     """Return the proposal without a source.
 
     It has levels of the molecules for hybrid perovskites, and all levels for organic structures.
@@ -302,7 +351,7 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
         if method == WITHOUT_SOURCE
         else "No source model is used."
     )
-    measured = _measured(target.kind, method, transfers=False, levels=levels)
+    measured = _measured(target.kind, method, transfers=False, levels=levels, potentials=potentials)
     learns = "They also learn" if method == WITHOUT_SOURCE else "The method also learns"
     if levels == METHOD:
         reason += f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}."
@@ -331,7 +380,11 @@ def _without_source(target: Target, *, levels_installed: bool, bonds_installed: 
             instead_of="none",
             of_what="the molecules in each crystal",
         )
-    return Proposal(False, method, levels, reason, measured, gain=gain)
+    if not gain:
+        gain = _gain_of_potentials(target, method, levels=levels, potentials=potentials)
+    return Proposal(
+        False, method, levels, reason, measured, gain=gain, potentials=tuple(potentials)
+    )
 
 
 _TIME_OF_LEVELS: Final = "about a second for each structure"

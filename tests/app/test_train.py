@@ -350,6 +350,20 @@ def test_levels_from_bonds_are_offered_where_rdkit_is_installed(
     assert job.title == "Gaussian process, n = 42, Hückel levels"
 
 
+def test_proposal_says_what_potentials_that_are_not_installed_would_gain(
+    visit: Visit, workspace: Workspace
+) -> None:
+    register_methods(workspace.library)
+    workspace.add_labelled()
+    gain = "With pretrained potentials (chgnet and sevennet) it was"
+    for installed, is_said in ((("chgnet",), True), (("chgnet", "sevennet"), False)):
+        workspace.library.register_system(SystemEntry(potentials=installed))
+        at = visit("train")
+        at.selectbox[1].set_value("none").run()
+        assert "Proposed method: **" in texts(at)
+        assert (gain in texts(at)) is is_said
+
+
 def test_levels_from_bonds_are_accepted_for_tight_binding_gaps(
     visit: Visit, workspace: Workspace
 ) -> None:

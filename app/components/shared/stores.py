@@ -134,6 +134,12 @@ def bonds_installed() -> bool:
     return system is not None and system.rdkit
 
 
+def installed_potentials() -> tuple[str, ...]:
+    """Return the extras of the pretrained potentials that the worker can use."""
+    system = library().system()
+    return () if system is None else tuple(system.potentials)
+
+
 def rdkit_missing() -> bool:
     """Return whether the worker has registered that it cannot propose molecules."""
     system = library().system()

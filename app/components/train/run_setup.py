@@ -101,6 +101,7 @@ def setup_form(
         transfers=transfers,
         levels_installed=installed,
         bonds_installed=bonds_installed,
+        potentials=stores.installed_potentials(),
     )
     cards_place = st.container()
     left_column, right_column = st.container(key="train-split").columns(2, gap="large")

@@ -61,6 +61,11 @@ def potentials_for(elements: Collection[str]) -> tuple[str, str]:
     return first, second
 
 
+def installed_extras() -> tuple[str, ...]:
+    """Return the extras of the installed potentials that describe data sets without a source."""
+    return tuple(potential.extra for potential in FOR_DATA_SETS if potential.is_installed)
+
+
 def potential_obstacle(elements: Mapping[str, Collection[str]]) -> str:
     """Return a message if few structures prevent the use of an installed potential, otherwise "".
 

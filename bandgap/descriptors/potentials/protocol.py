@@ -72,6 +72,11 @@ class Potential:
         return importlib.util.find_spec(self.package) is not None
 
     @property
+    def extra(self) -> str:
+        """Name of the extra that installs its package."""
+        return self.name.partition("-")[0]
+
+    @property
     def card_text(self) -> str:
         """Its entry in the card of a source model."""
         return f"{self.title} ({self.reference}; licence of its weights: {self.licence})"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from bandgap.sources.measured_errors import (
     read_table,
     write_rows,
 )
+from bandgap.sources.method_cards import method_cards
 from bandgap.sources.proposed import Target, propose
 from bandgap.transfer import METHODS
 
@@ -109,6 +111,63 @@ def test_best_method_is_of_the_rows_that_compare_most_candidates(
     compared += [replace(compared[0], method="btl_pcp_pe", rmse_eV=0.45)]
     monkeypatch.setattr(table, "measured_errors", lambda: (*alone, *compared))
     assert best_measured(row.kind, has_source=True) == compared[1]
+
+
+@pytest.fixture
+def by_potentials(monkeypatch: pytest.MonkeyPatch) -> dict[str, MeasuredError]:
+    """Errors of one method without potentials, with one, and with two, as the whole table."""
+    row = MeasuredError(
+        "crystals of any elements, PBE",
+        **{"n": 200, "n_test": 700, "splits": "3", "source": NO_SOURCE, "extras": ""},
+        **{"levels": "none", "method": "stacking", "rmse_eV": 1.1, "standard_error_eV": "0.01"},
+        **{"lowest_eV": "", "highest_eV": "", "date": "2026-11-28"},
+        command="crystals --out OUT --potential none",
+    )
+    one = replace(
+        row, extras="chgnet", rmse_eV=0.9, command="crystals --out OUT --potential chgnet"
+    )
+    both_command = "crystals --out OUT --potential chgnet --potential sevennet-mf-0"
+    both = replace(row, extras="chgnet sevennet", rmse_eV=0.8, command=both_command)
+    monkeypatch.setattr(table, "measured_errors", lambda: (both, one, row))
+    return {"": row, "chgnet": one, "chgnet sevennet": both}
+
+
+@pytest.mark.parametrize("installed", ["", "chgnet", "chgnet sevennet"])
+def test_error_and_gain_are_those_of_the_installed_potentials(
+    by_potentials: dict[str, MeasuredError], installed: str
+) -> None:
+    row = by_potentials[installed]
+    proposal = propose(
+        TARGETS[row.kind], transfers=False, levels_installed=True, potentials=installed.split()
+    )
+    assert f"RMSE {row.text}." in proposal.measured
+    both = by_potentials["chgnet sevennet"]
+    if installed == both.extras:
+        assert proposal.gain == ""
+    else:
+        gain = f"it was 0.80 eV instead of {row.text} (200 labelled, 700 held out): install them by"
+        assert gain in proposal.gain
+        assert "pip install -c constraints.txt '.[chgnet,sevennet]'" in proposal.gain
+
+
+@pytest.mark.parametrize("change", [{"n_test": 600}, {"command": "crystals --n 5"}, {"n": 100}])
+def test_gain_of_potentials_is_not_that_on_other_crystals(
+    by_potentials: dict[str, MeasuredError],
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+) -> None:
+    elsewhere = replace(by_potentials["chgnet"], **change)
+    monkeypatch.setattr(table, "measured_errors", lambda: (elsewhere, by_potentials[""]))
+    assert propose(TARGETS[elsewhere.kind], transfers=False).gain == ""
+
+
+def test_cards_have_errors_with_the_installed_potentials(
+    by_potentials: dict[str, MeasuredError],
+) -> None:
+    row = by_potentials["chgnet"]
+    target = TARGETS[row.kind]
+    proposal = propose(target, transfers=False, potentials=["chgnet"])
+    assert method_cards(target, proposal)[0].measured == row
 
 
 def test_kind_without_a_measurement_has_no_best_method() -> None:
