@@ -41,10 +41,10 @@ from bandgap.foundation.progress import Progress, Update, no_progress, progress_
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
+from bandgap.runs.compared_fits import ComparedFit, append_fit, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.fitting import fit_members
-from bandgap.runs.origin import descriptor_taken
+from bandgap.runs.origin import Members, descriptor_taken
 from bandgap.sources.measured_errors import CrystalKind, MeasuredError
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
@@ -56,7 +56,7 @@ from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import Method, TargetData, get_method
-from benchmarks.crystal_facts import facts_of, report_recomputed_fits
+from benchmarks.crystal_facts import facts_of, reusable_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
 from benchmarks.paired import append_errors
@@ -161,10 +161,7 @@ class CrystalsBenchmark:
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
         if self.potentials is not None:
-            first, second = _two_potentials(self.potentials)
-            check_potential(first)
-            if second != NONE:
-                check_second_potential(second, first=first)
+            check_potentials(self.potentials)
         for name in self.methods:
             _entrant_method(name)
         for name in self.sets:
@@ -243,15 +240,38 @@ def measured_rows(
     Peers, and methods with fewer than three splits, are left out.
     """
     crystal_set = SETS[name]
-    n_test = config.n_test or crystal_set.n_test
+    peers = [peer.name for peer in PEERS]
+    return rows_of_fits(
+        [fit for fit in fits if fit.method not in peers],
+        kind=crystal_set.kind,
+        n_test=config.n_test or crystal_set.n_test,
+        source=SOURCE_NAMES.get(crystal_set.source, ""),
+        potentials=config.potentials,
+        date=date,
+        command=command,
+    )
+
+
+def rows_of_fits(
+    fits: Sequence[ComparedFit],
+    *,
+    kind: CrystalKind,
+    n_test: int,
+    source: str,
+    potentials: Sequence[str] | None,
+    date: str,
+    command: str,
+) -> list[MeasuredError]:
+    """Return the rows of the table of measured errors, of methods with three splits or more.
+
+    `source` is that of transfer methods, and `potentials` are those of the other methods, None if
+    they are those that are installed.
+    """
     rows = []
     for method, by_size in summary(fits, "rmse_eV").items():
-        if any(method == peer.name for peer in PEERS):
-            continue
         entrant = entrant_of(method)
         transfers = _entrant_method(method).transfers
-        source = SOURCE_NAMES.get(crystal_set.source, "")
-        extras = [] if transfers else [_extra_of(name) for name in _used_potentials(config)]
+        extras = [] if transfers else [_extra_of(name) for name in _used_potentials(potentials)]
         extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
             splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
@@ -259,7 +279,7 @@ def measured_rows(
                 continue
             rows.append(
                 MeasuredError(
-                    kind=crystal_set.kind,
+                    kind=kind,
                     n=n,
                     n_test=n_test,
                     splits=str(splits),
@@ -294,10 +314,10 @@ def _extras_of_levels(levels: ElectronLevels) -> list[str]:
     return [] if levels in ("none", HUECKEL) else ["xtb"]
 
 
-def _used_potentials(config: CrystalsBenchmark) -> list[str]:
+def _used_potentials(potentials: Sequence[str] | None) -> list[str]:
     """Return the potentials in the descriptors of methods without a source."""
-    if config.potentials is not None:
-        return [name for name in config.potentials if name != NONE]
+    if potentials is not None:
+        return [name for name in potentials if name != NONE]
     return [potential.name for potential in FOR_DATA_SETS if potential.is_installed]
 
 
@@ -319,8 +339,6 @@ def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
 def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
     file = job.out / f"{name}.jsonl"
     sizes = job.config.sizes or SETS[name].sizes
-    # If a fit is stored twice, the last one counts, as in the file of errors.
-    stored_fits = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
     labelled = labelled_of(SETS[name], job.data, job.progress)
     for entrant_name in entrants(job.config, name):
         keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
@@ -331,16 +349,7 @@ def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
             entrant.descriptor,
             source=entrant.source,
         )
-        done = {
-            key: stored_fits[key]
-            for key in keys
-            if key in stored_fits and stored_fits[key].made_of == made_of
-        }
-        report_recomputed_fits(
-            [stored_fits[key] for key in keys if key in stored_fits and key not in done],
-            made_of,
-            file,
-        )
+        done = reusable_fits(file, keys, made_of)
         yield from done.values()
         missing_keys = [key for key in keys if key not in done]
         if not missing_keys:
@@ -374,13 +383,9 @@ def _fits_of(
         progress=note,
         **job.settings,
     )
-    ids = [record.id for record in labelled.records]
-    row = {name: k for k, name in enumerate(table.ids)}
     for position, (_, n, seed) in enumerate(keys):
         note(Update("comparing", position, len(keys), message=f"n = {n}, seed {seed}"))
-        split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
-        parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
-        train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
+        train, test = parts_of(table, labelled, n=n, n_test=n_test, seed=seed)
         started = time.perf_counter()
         draws = entrant.predict(train, test, seed)
         seconds = time.perf_counter() - started
@@ -400,8 +405,20 @@ def _fits_of(
         yield fit, errors_eV, crps_eV
 
 
+def parts_of(
+    table: Table, labelled: LabelledSet, *, n: int, n_test: int, seed: int
+) -> tuple[Table, Table]:
+    """Return the described training and test structures of a split of all labelled ones."""
+    ids = [record.id for record in labelled.records]
+    row = {name: k for k, name in enumerate(table.ids)}
+    split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
+    parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
+    train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
+    return train, test
+
+
 def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Job) -> _Entrant:
-    elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
+    elements = all_elements(labelled)
     peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
@@ -412,23 +429,49 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
         members = open_sources(folder).load(verify=False)
         source_descriptor = next(iter(members[0].values())).descriptor
         descriptor = descriptor_taken(source_descriptor, method, elements) or source_descriptor
-        weights = fingerprint(
-            [source_fingerprint(model) for member in members for model in member.values()]
-        )
         return _Entrant(
             replace(descriptor, levels=levels),
             functools.partial(_own_draws, method, descriptor, members),
-            weights,
+            fingerprint_of(members),
         )
-    if job.config.potentials is None:
-        descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
-    else:
-        first, second = _two_potentials(job.config.potentials)
-        descriptor = descriptor_for(elements, potential=first, second_potential=second)
+    descriptor = descriptor_without_source(labelled, job.config.potentials)
     descriptor = replace(descriptor, bonds=job.config.bonds)
     return _Entrant(
         replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
     )
+
+
+def all_elements(labelled: LabelledSet) -> tuple[str, ...]:
+    """Return the elements of all structures, sorted."""
+    return tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
+
+
+def fingerprint_of(members: Members) -> str:
+    """Return the fingerprint of all networks of a source."""
+    return fingerprint(
+        [source_fingerprint(model) for member in members for model in member.values()]
+    )
+
+
+def descriptor_without_source(
+    labelled: LabelledSet, potentials: Sequence[str] | None
+) -> DescriptorConfig:
+    """Return the descriptor of methods without a source, with these potentials.
+
+    If `potentials` is None, they are those that are installed and know the elements, as in a run.
+    """
+    if potentials is None:
+        return descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    first, second = _two_potentials(potentials)
+    return descriptor_for(all_elements(labelled), potential=first, second_potential=second)
+
+
+def check_potentials(names: Sequence[str]) -> None:
+    """Raise ConfigError for unknown potentials, for more than two and for the same one twice."""
+    first, second = _two_potentials(names)
+    check_potential(first)
+    if second != NONE:
+        check_second_potential(second, first=first)
 
 
 def _two_potentials(names: Sequence[str]) -> tuple[str, str]:
