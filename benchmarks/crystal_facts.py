@@ -1,4 +1,4 @@
-"""Inputs of a stored fit of the benchmark on crystals: only fits of the same inputs are reused."""
+"""Inputs of stored fits of the benchmarks on crystals: only fits of the same inputs are reused."""
 
 import importlib.metadata
 import logging
@@ -9,9 +9,11 @@ from typing import Any
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors import DescriptorConfig
 from bandgap.foundation.config import fingerprint
-from bandgap.runs.compared_fits import DIFFERENCES, ComparedFit
+from bandgap.runs.compared_fits import DIFFERENCES, ComparedFit, read_fits
 
 _log = logging.getLogger(__name__)
+
+Key = tuple[str, int, int]  # method, size and seed
 
 
 def facts_of(
@@ -28,6 +30,20 @@ def facts_of(
     facts = {"data": fingerprint(rows), "n_test": n_test, "descriptor": fingerprint(descriptor)}
     facts["version"] = importlib.metadata.version("bandgap")
     return facts | ({"source": source} if source else {})
+
+
+def reusable_fits(
+    file: Path, keys: Sequence[Key], facts: Mapping[str, Any]
+) -> dict[Key, ComparedFit]:
+    """Return the stored fits with these keys and inputs, and log which others are recomputed.
+
+    If a fit is stored twice, the last one counts, as in a file of errors.
+    """
+    stored_fits = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
+    fits = {key: stored_fits[key] for key in keys if key in stored_fits}
+    reusable = {key: fit for key, fit in fits.items() if fit.made_of == facts}
+    report_recomputed_fits([fit for key, fit in fits.items() if key not in reusable], facts, file)
+    return reusable
 
 
 def report_recomputed_fits(

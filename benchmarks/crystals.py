@@ -42,10 +42,10 @@ from bandgap.foundation.progress import Progress, Update, no_progress, progress_
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
+from bandgap.runs.compared_fits import ComparedFit, append_fit, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.fitting import fit_members
-from bandgap.runs.origin import descriptor_taken
+from bandgap.runs.origin import Members, descriptor_taken
 from bandgap.sources.measured_errors import CrystalKind, MeasuredError
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
@@ -57,7 +57,7 @@ from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import Method, TargetData, get_method
-from benchmarks.crystal_facts import facts_of, report_recomputed_fits
+from benchmarks.crystal_facts import facts_of, reusable_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
 from benchmarks.paired import append_errors
@@ -162,10 +162,7 @@ class CrystalsBenchmark:
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
         if self.potentials is not None:
-            first, second = _two_potentials(self.potentials)
-            check_potential(first)
-            if second != NONE:
-                check_second_potential(second, first=first)
+            check_potentials(self.potentials)
         for name in self.methods:
             _entrant_method(name)
         for name in self.sets:
@@ -174,7 +171,7 @@ class CrystalsBenchmark:
 
 
 @dataclass(frozen=True)
-class _Job:
+class CrystalsJob:
     """Inputs of all fits of a call."""
 
     data: Path
@@ -185,7 +182,7 @@ class _Job:
 
 
 @dataclass(frozen=True)
-class _Entrant:
+class Entrant:
     """A method or peer: its descriptor, and a function that fits it and predicts the test rows."""
 
     descriptor: DescriptorConfig
@@ -220,7 +217,7 @@ def run_crystals(
                 )
     check_table_folder(out, *(f"{name}.jsonl" for name in SETS), "source")
     out.mkdir(parents=True, exist_ok=True)
-    job = _Job(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
+    job = CrystalsJob(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
     for name in config.sets:
         for fit in _fits_on(name, job):
             yield name, fit
@@ -244,15 +241,39 @@ def measured_rows(
     Peers, and methods with fewer than three splits, are left out.
     """
     crystal_set = SETS[name]
-    n_test = config.n_test or crystal_set.n_test
+    peers = [peer.name for peer in PEERS]
+    return rows_of_fits(
+        [fit for fit in fits if fit.method not in peers],
+        kind=crystal_set.kind,
+        n_test=config.n_test or crystal_set.n_test,
+        source=SOURCE_NAMES.get(crystal_set.source, ""),
+        potentials=config.potentials,
+        date=date,
+        command=command,
+    )
+
+
+def rows_of_fits(
+    fits: Sequence[ComparedFit],
+    *,
+    kind: CrystalKind,
+    n_test: int,
+    source: str,
+    potentials: Sequence[str] | None,
+    date: str,
+    command: str,
+) -> list[MeasuredError]:
+    """Return the rows of the table of measured errors, of methods with three splits or more.
+
+    `source` is that of transfer methods, and `potentials` are those of the other methods, None if
+    they are those that are installed.
+    """
     rows = []
     for method, by_size in summary(fits, "rmse_eV").items():
-        if any(method == peer.name for peer in PEERS):
-            continue
         entrant = entrant_of(method)
         transfers = _entrant_method(method).transfers
-        source = SOURCE_NAMES.get(crystal_set.source, "")
-        extras = [] if transfers else [POTENTIALS[name].extra for name in _used_potentials(config)]
+        names = [] if transfers else _used_potentials(potentials)
+        extras = [POTENTIALS[name].extra for name in names]
         extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
             splits = len({fit.seed for fit in fits if (fit.method, fit.n) == (method, n)})
@@ -260,7 +281,7 @@ def measured_rows(
                 continue
             rows.append(
                 MeasuredError(
-                    kind=crystal_set.kind,
+                    kind=kind,
                     n=n,
                     n_test=n_test,
                     splits=str(splits),
@@ -284,10 +305,10 @@ def _extras_of_levels(levels: ElectronLevels) -> list[str]:
     return [] if levels in ("none", HUECKEL) else ["xtb"]
 
 
-def _used_potentials(config: CrystalsBenchmark) -> list[str]:
+def _used_potentials(potentials: Sequence[str] | None) -> list[str]:
     """Return the potentials in the descriptors of methods without a source."""
-    if config.potentials is not None:
-        return [name for name in config.potentials if name != NONE]
+    if potentials is not None:
+        return [name for name in potentials if name != NONE]
     return [potential.name for potential in FOR_DATA_SETS if potential.is_installed]
 
 
@@ -306,31 +327,20 @@ def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
     return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
 
 
-def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
+def _fits_on(name: str, job: CrystalsJob) -> Iterator[ComparedFit]:
     file = job.out / f"{name}.jsonl"
     sizes = job.config.sizes or SETS[name].sizes
-    # If a fit is stored twice, the last one counts, as in the file of errors.
-    stored_fits = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
     labelled = labelled_of(SETS[name], job.data, job.progress)
     for entrant_name in entrants(job.config, name):
         keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
-        entrant = _entrant(entrant_name, labelled, SETS[name], job)
+        entrant = entrant_on(entrant_name, labelled, SETS[name], job)
         made_of = facts_of(
             labelled,
             job.config.n_test or SETS[name].n_test,
             entrant.descriptor,
             source=entrant.source,
         )
-        done = {
-            key: stored_fits[key]
-            for key in keys
-            if key in stored_fits and stored_fits[key].made_of == made_of
-        }
-        report_recomputed_fits(
-            [stored_fits[key] for key in keys if key in stored_fits and key not in done],
-            made_of,
-            file,
-        )
+        done = reusable_fits(file, keys, made_of)
         yield from done.values()
         missing_keys = [key for key in keys if key not in done]
         if not missing_keys:
@@ -344,11 +354,11 @@ def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
 
 
 def _fits_of(
-    entrant: _Entrant,
+    entrant: Entrant,
     keys: Sequence[tuple[str, int, int]],
     labelled: LabelledSet,
     made_of: Mapping[str, Any],
-    job: _Job,
+    job: CrystalsJob,
 ) -> Iterator[tuple[ComparedFit, dict[str, float], dict[str, float]]]:
     """Yield the fits of a method or peer, with errors and CRPS in eV by id.
 
@@ -364,13 +374,9 @@ def _fits_of(
         progress=note,
         **job.settings,
     )
-    ids = [record.id for record in labelled.records]
-    row = {name: k for k, name in enumerate(table.ids)}
     for position, (_, n, seed) in enumerate(keys):
         note(Update("comparing", position, len(keys), message=f"n = {n}, seed {seed}"))
-        split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
-        parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
-        train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
+        train, test = parts_of(table, labelled, n=n, n_test=n_test, seed=seed)
         started = time.perf_counter()
         draws = entrant.predict(train, test, seed)
         seconds = time.perf_counter() - started
@@ -390,11 +396,23 @@ def _fits_of(
         yield fit, errors_eV, crps_eV
 
 
-def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Job) -> _Entrant:
-    elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
+def parts_of(
+    table: Table, labelled: LabelledSet, *, n: int, n_test: int, seed: int
+) -> tuple[Table, Table]:
+    """Return the described training and test structures of a split of all labelled ones."""
+    ids = [record.id for record in labelled.records]
+    row = {name: k for k, name in enumerate(table.ids)}
+    split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
+    parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
+    train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
+    return train, test
+
+
+def entrant_on(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: CrystalsJob) -> Entrant:
+    elements = all_elements(labelled)
     peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
-        return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
+        return Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
     method = _entrant_method(name)
     levels = entrant_of(name).levels
     if method.transfers:
@@ -402,23 +420,49 @@ def _entrant(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: _Jo
         members = open_sources(folder).load(verify=False)
         source_descriptor = next(iter(members[0].values())).descriptor
         descriptor = descriptor_taken(source_descriptor, method, elements) or source_descriptor
-        weights = fingerprint(
-            [source_fingerprint(model) for member in members for model in member.values()]
-        )
-        return _Entrant(
+        return Entrant(
             replace(descriptor, levels=levels),
             functools.partial(_own_draws, method, descriptor, members),
-            weights,
+            fingerprint_of(members),
         )
-    if job.config.potentials is None:
-        descriptor = descriptor_for_labelled(labelled.records, labelled.gaps_eV)
-    else:
-        first, second = _two_potentials(job.config.potentials)
-        descriptor = descriptor_for(elements, potential=first, second_potential=second)
+    descriptor = descriptor_without_source(labelled, job.config.potentials)
     descriptor = replace(descriptor, bonds=job.config.bonds)
-    return _Entrant(
+    return Entrant(
         replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
     )
+
+
+def all_elements(labelled: LabelledSet) -> tuple[str, ...]:
+    """Return the elements of all structures, sorted."""
+    return tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
+
+
+def fingerprint_of(members: Members) -> str:
+    """Return the fingerprint of all networks of a source."""
+    return fingerprint(
+        [source_fingerprint(model) for member in members for model in member.values()]
+    )
+
+
+def descriptor_without_source(
+    labelled: LabelledSet, potentials: Sequence[str] | None
+) -> DescriptorConfig:
+    """Return the descriptor of methods without a source, with these potentials.
+
+    If `potentials` is None, they are those that are installed and know the elements, as in a run.
+    """
+    if potentials is None:
+        return descriptor_for_labelled(labelled.records, labelled.gaps_eV)
+    first, second = _two_potentials(potentials)
+    return descriptor_for(all_elements(labelled), potential=first, second_potential=second)
+
+
+def check_potentials(names: Sequence[str]) -> None:
+    """Raise ConfigError for unknown potentials, for more than two and for the same one twice."""
+    first, second = _two_potentials(names)
+    check_potential(first)
+    if second != NONE:
+        check_second_potential(second, first=first)
 
 
 def _two_potentials(names: Sequence[str]) -> tuple[str, str]:
@@ -461,7 +505,7 @@ def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveD
     return PredictiveDraws(mean[None, None], mean[None], sd[None])
 
 
-def _trained_source(job: _Job) -> Path:
+def _trained_source(job: CrystalsJob) -> Path:
     """Return the folder of the source on inorganic crystals; train it if its inputs changed."""
     crystal_set = SETS[SOURCE_SET]
 

@@ -2,21 +2,21 @@
 
 Perovskites ABX3 with GLLB-SC gaps, of which some 70 % are metals. On every split a method is fitted
 twice: with the classifier of metals (`transfer.shared.metals`), and to all gaps, zeros included,
-with predictive distributions that are not cut at zero. Both sides have the same test rows.
+with predictive distributions that are not cut at zero. Both sides have the same test rows. A stored
+fit is reused if data, number of test rows, descriptor and source are unchanged.
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.labels import match_labels, read_labels
-from bandgap.datasets.splits import permuted_split
-from bandgap.datasets.table import Table, learnable
+from bandgap.datasets.table import LabelledSet, learnable
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.gap_scores import area_under_roc
 from bandgap.evaluation.metrics import coverage, crps_mixture_each, mean_width, rmse
@@ -25,15 +25,37 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.runs.compared_fits import ComparedFit, append_fit
 from bandgap.runs.fitting import fit_gaps, fit_members
-from bandgap.sources.no_source import descriptor_for_labelled, no_source
-from bandgap.structures import read_paths
+from bandgap.runs.origin import Members, descriptor_taken
+from bandgap.sources.measured_errors import NO_SOURCE, MeasuredError
+from bandgap.sources.new_elements import grown_members
+from bandgap.sources.no_source import no_source
+from bandgap.sources.sets import open_sources
+from bandgap.storage.result_folders import check_table_folder
 from bandgap.transfer import TargetData, get_method
+from benchmarks.crystal_facts import facts_of, reusable_fits
+from benchmarks.crystals import (
+    CrystalSet,
+    all_elements,
+    check_potentials,
+    descriptor_without_source,
+    fingerprint_of,
+    labelled_of,
+    parts_of,
+    rows_of_fits,
+)
 
-FOLDER: Final = "perov5_gllb"
-STRUCTURES: Final = "cifs.zip"
-LABELS: Final = "perov5_gllb.csv"
-LABEL: Final = "gap_eV"
+PEROVSKITES: Final = CrystalSet(
+    "perov5_gllb/cifs.zip",
+    "perov5_gllb/perov5_gllb.csv",
+    "GLLB-SC",
+    (400,),
+    200,
+    kind="inorganic perovskites with metals among them, GLLB-SC",
+)
+RESULTS: Final = "metals.jsonl"
+AS_GAPS: Final = ", zeros as gaps"  # after the name of a method
 LEVEL: Final = 0.95
 LARGE_EV: Final = 1.0  # mean prediction from which coverage is measured apart
 CERTAIN: Final = 0.95  # probability of a metal from which the width is measured apart
@@ -43,87 +65,152 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MetalsBenchmark:
-    """Methods without transfer, and the splits."""
+    """Methods, splits, and what methods start from.
+
+    `source` is the folder of the source of transfer methods. `potentials` are up to two pretrained
+    potentials for methods without a source, None for those that are installed, as in a run.
+    """
 
     methods: tuple[str, ...] = ("stacking",)
-    n: int = 400
-    n_test: int = 200
+    sizes: tuple[int, ...] = PEROVSKITES.sizes
+    n_test: int = PEROVSKITES.n_test
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    potentials: tuple[str, ...] | None = None
+    source: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for an unknown method, and InputError for one that transfers."""
+        """Raise ConfigError for unknown names, and InputError for a method that lacks a source."""
+        if self.potentials is not None:
+            check_potentials(self.potentials)
         for name in self.methods:
-            if get_method(name).transfers:
-                raise InputError(f"method {name!r} needs a source. Give one without transfer.")
+            if get_method(name).transfers and self.source is None:
+                raise InputError(
+                    f"method {name!r} needs a source. Give one, or a method without transfer."
+                )
 
 
 @dataclass(frozen=True)
-class MetalsFit:
-    """One side of a split: figures of the test rows, and seconds of the fit and the prediction.
+class _Start:
+    """What a method starts from: the descriptor, and the networks of a source."""
 
-    Widths and coverages of no row are NaN. `n_large` and `n_certain` are the numbers of their rows.
-    """
+    descriptor: DescriptorConfig
+    members: Members = ()
 
-    method: str
-    side: str
-    seed: int
-    rmse_eV: float
-    crps_eV: float
-    auc: float
-    coverage: float
-    coverage_large: float
-    n_large: int
-    below_zero: float
-    width_eV: float
-    width_certain_eV: float
-    n_certain: int
-    seconds: float
-
-
-SIDES: Final = ("zeros as gaps", "with metals")
+    def members_for(self, data: TargetData) -> Members:
+        """Return the networks, extended to new elements; one without weights if there are none."""
+        return grown_members(self.members, self.descriptor, data.features) or [
+            {"none": no_source(self.descriptor, data.features, data.gaps_eV)}
+        ]
 
 
 def run_metals(
     data: Path,
+    out: Path,
     config: MetalsBenchmark,
     *,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
-) -> Iterator[MetalsFit]:
-    """Yield both sides of every split of every method.
+) -> Iterator[ComparedFit]:
+    """Yield both sides of every split of every method. Stored fits of `out` come first.
+
+    The method of a fit to all gaps has `AS_GAPS` after its name. A figure of no row is left out.
 
     Raises
     ------
     InputError
-        If a file is missing in `data`.
+        If a file is missing in `data`, before any fit.
     """
-    table, descriptor = _table(data / FOLDER, cache=cache, n_jobs=n_jobs, progress=progress)
+    for file in (PEROVSKITES.structures, PEROVSKITES.table):
+        if not (data / file).is_file():
+            raise InputError(f"{data} has no {file}. Give the folder that contains the data sets.")
+    check_table_folder(out, RESULTS)
+    out.mkdir(parents=True, exist_ok=True)
+    labelled = labelled_of(PEROVSKITES, data, progress)
     for name in config.methods:
-        method = get_method(name)
-        for seed in config.seeds:
-            progress(Update(f"{name}, split {seed}"))
-            split = permuted_split(table.ids, n_test=config.n_test, n_train=config.n, seed=seed)
-            train = table.rows(split.train)
-            test = table.rows(split.test)
+        start = _start(name, labelled, config)
+        source = fingerprint_of(start.members) if start.members else ""
+        facts = facts_of(labelled, config.n_test, start.descriptor, source=source)
+        keys = [
+            (side, n, seed)
+            for n in config.sizes
+            for seed in config.seeds
+            for side in (f"{name}{AS_GAPS}", name)
+        ]
+        done = reusable_fits(out / RESULTS, keys, facts)
+        yield from done.values()
+        missing_keys = [key for key in keys if key not in done]
+        if not missing_keys:
+            continue
+        table = learnable(
+            labelled.records,
+            labelled.gaps_eV,
+            descriptor=start.descriptor,
+            cache=cache,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        for position, (side, n, seed) in enumerate(missing_keys):
+            message = f"n = {n}, seed {seed}"
+            progress(Update(side, position, len(missing_keys), message=message))
+            train, test = parts_of(table, labelled, n=n, n_test=config.n_test, seed=seed)
             learned = TargetData(train.features, train.gaps_eV)
-            members = [{"none": no_source(descriptor, learned.features, learned.gaps_eV)}]
-            for side, fit in zip(SIDES, (fit_gaps, fit_members), strict=True):
-                started = time.perf_counter()
-                posterior = fit(
-                    method, members, learned, method.configure({}), head="none", seed=seed
-                )
-                draws = posterior.predictive_draws(test.features)
-                seconds = time.perf_counter() - started
-                figures = figures_of_side(draws, test.gaps_eV)
-                yield MetalsFit(name, side, seed, **figures, seconds=seconds)
+            started = time.perf_counter()
+            draws = _draws(name, side, start, learned, test.features, seed)
+            seconds = time.perf_counter() - started
+            figures = figures_of_side(draws, test.gaps_eV)
+            fit = ComparedFit(side, n, seed, figures, seconds, made_of=facts)
+            append_fit(out / RESULTS, fit)
+            yield fit
 
 
-def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, Any]:
-    """Return the figures of predictive draws on known gaps (n,) in eV.
+def measured_rows(
+    fits: Sequence[ComparedFit], config: MetalsBenchmark, *, date: str, command: str
+) -> list[MeasuredError]:
+    """Return the rows of the table of measured errors, of fits with the classifier of metals."""
+    return rows_of_fits(
+        [fit for fit in fits if not fit.method.endswith(AS_GAPS)],
+        kind=PEROVSKITES.kind,
+        n_test=config.n_test,
+        source=NO_SOURCE if config.source is None else config.source.name,
+        potentials=config.potentials,
+        date=date,
+        command=command,
+    )
 
-    Without a probability of a metal, the score of a metal is minus the mean, and the distribution
-    is not cut at zero.
+
+def _start(name: str, labelled: LabelledSet, config: MetalsBenchmark) -> _Start:
+    method = get_method(name)
+    if config.source is None or not method.transfers:
+        return _Start(descriptor_without_source(labelled, config.potentials))
+    members = open_sources(config.source).load(verify=False)
+    descriptor = next(iter(members[0].values())).descriptor
+    elements = all_elements(labelled)
+    return _Start(descriptor_taken(descriptor, method, elements) or descriptor, members)
+
+
+def _draws(
+    name: str,
+    side: str,
+    start: _Start,
+    learned: TargetData,
+    features: NDArray[np.floating[Any]],
+    seed: int,
+) -> PredictiveDraws:
+    """Fit one side of a method, and return the draws of the test rows."""
+    method = get_method(name)
+    fit = fit_gaps if side.endswith(AS_GAPS) else fit_members
+    members = start.members_for(learned)
+    head = next(iter(members[0]))
+    posterior = fit(method, members, learned, method.configure({}), head=head, seed=seed)
+    return posterior.predictive_draws(features)
+
+
+def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]:
+    """Return the figures of predictive draws on gaps (n,) in eV, without those of no row.
+
+    `n_large` and `n_certain` are the numbers of rows of two of them. Without a probability of a
+    metal, the score of a metal is minus the mean, and the distribution is not cut at zero.
     """
     mean = draws.flat_means_eV.mean(axis=0)
     if draws.p_metal is None:
@@ -138,47 +225,20 @@ def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, Any]:
         score = draws.p_metal
         is_certain = draws.p_metal > CERTAIN
     is_large = mean > LARGE_EV
-    return {
+    figures = {
         "rmse_eV": rmse(gaps_eV, mean),
         "crps_eV": float(crps.mean()),
         "auc": area_under_roc(gaps_eV <= ZERO_EV, score),
         "coverage": coverage(gaps_eV, lower, upper=upper),
-        "coverage_large": _of_rows(coverage, is_large, gaps_eV, lower, upper),
-        "n_large": int(is_large.sum()),
         "below_zero": float((lower < 0).mean()),
         "width_eV": mean_width(lower, upper),
-        "width_certain_eV": (
-            mean_width(lower[is_certain], upper[is_certain]) if is_certain.any() else float("nan")
-        ),
-        "n_certain": int(is_certain.sum()),
+        "n_large": float(is_large.sum()),
+        "n_certain": float(is_certain.sum()),
     }
-
-
-def as_dict(fit: MetalsFit) -> dict[str, Any]:
-    """Return a fit as plain values, None for NaN."""
-    return {name: None if value != value else value for name, value in asdict(fit).items()}
-
-
-def _of_rows(
-    figure: Any, rows: NDArray[np.bool_], gaps_eV: Floats, lower: Floats, upper: Floats
-) -> float:
-    if not rows.any():
-        return float("nan")
-    return float(figure(gaps_eV[rows], lower[rows], upper=upper[rows]))
-
-
-def _table(
-    folder: Path, *, cache: DescriptorCache | None, n_jobs: int, progress: Progress
-) -> tuple[Table, Any]:
-    """Return the usable labelled structures with their descriptor."""
-    for file in (STRUCTURES, LABELS):
-        if not (folder / file).is_file():
-            raise InputError(f"{folder} has no {file}. Give the folder that contains the data.")
-    records = read_paths([folder / STRUCTURES], progress=progress)
-    labels = read_labels(folder / LABELS, column=LABEL, level_of_theory="GLLB-SC")
-    gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
-    descriptor = descriptor_for_labelled(records, gaps)
-    table = learnable(
-        records, gaps, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress
-    )
-    return table, descriptor
+    if is_large.any():
+        figures["coverage_large"] = coverage(
+            gaps_eV[is_large], lower[is_large], upper=upper[is_large]
+        )
+    if is_certain.any():
+        figures["width_certain_eV"] = mean_width(lower[is_certain], upper[is_certain])
+    return figures

@@ -39,6 +39,7 @@ from bandgap.sources.no_source import descriptor_for_labelled, no_source
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import TargetData, get_method
 from benchmarks.crystals import SETS, CrystalSet, labelled_of
+from benchmarks.metals import PEROVSKITES as METALS
 
 STRATEGIES: Final = ("random", "reduction", "improvement")
 
@@ -63,13 +64,7 @@ class NextSet:
 NEXT_SETS: Final[Mapping[str, NextSet]] = {
     "organic": NextSet(SETS["organic"], "feature_gp", Window(1.5, 2.0), 400, 1200),
     "perovskites": NextSet(SETS["perovskites"], "gaussian_process", Window(1.6, 1.9), 103, 353),
-    "metals": NextSet(
-        CrystalSet("perov5_gllb/cifs.zip", "perov5_gllb/perov5_gllb.csv", "GLLB-SC", (400,), 200),
-        "gaussian_process",
-        Window(1.5, 2.5),
-        200,
-        700,
-    ),
+    "metals": NextSet(METALS, "gaussian_process", Window(1.5, 2.5), 200, 700),
 }
 
 

@@ -23,6 +23,7 @@ CrystalKind = Literal[
     "lead-iodide perovskites with hybrid gaps",
     "inorganic crystals with carbon and hydrogen, PBE",
     "crystals of any elements, PBE",
+    "inorganic perovskites with metals among them, GLLB-SC",
 ]
 
 TABLE: Final = Path(__file__).with_name("measured_errors.csv")

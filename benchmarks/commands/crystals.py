@@ -4,7 +4,6 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,13 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
-from benchmarks.commands.options import DataFolder, ResultsFolder
+from benchmarks.commands.options import (
+    DataFolder,
+    ErrorTable,
+    Potentials,
+    ResultsFolder,
+    without_paths,
+)
 
 if TYPE_CHECKING:
     from bandgap.runs.compared_fits import ComparedFit
@@ -59,26 +64,12 @@ def crystals(
     peers: Annotated[
         bool, typer.Option(help="Whether scikit-learn's methods are compared.")
     ] = True,
-    potentials: Annotated[
-        list[str],
-        typer.Option(
-            "--potential",
-            help="A pretrained potential for methods without a source; none for none of them. May "
-            "be given twice. Default: those that are installed.",
-        ),
-    ] = [],  # noqa: B006
+    potentials: Potentials = [],  # noqa: B006
     bonds: Annotated[
         bool,
         typer.Option("--bonds", help="Methods without a source also get the block bonds."),
     ] = False,
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the errors into this table too, from which methods are proposed: "
-            "bandgap/sources/measured_errors.csv. Methods with three splits or more.",
-        ),
-    ] = None,
+    table: ErrorTable = None,
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
@@ -131,34 +122,12 @@ def crystals(
                 err=True,
             )
     if table is not None:
-        command = f"python -m benchmarks {' '.join(_without_paths(sys.argv[1:]))}"
+        command = f"python -m benchmarks {' '.join(without_paths(sys.argv[1:]))}"
         today = datetime.now(UTC).date().isoformat()
         for name, fits_of_set in fits.items():
             write_rows(table, measured_rows(name, fits_of_set, config, date=today, command=command))
         typer.echo(f"{table}: the rows of these methods are replaced.")
     typer.echo(f"{out}: one file for each set, with one line for each fit.")
-
-
-def _without_paths(words: Sequence[str]) -> list[str]:
-    """Return a command's words with placeholders for folders, and without the table.
-
-    Examples
-    --------
-    >>> _without_paths(["crystals", "--data", "/x", "--out=y", "--n", "9", "--table", "z"])
-    ['crystals', '--data', 'DATA', '--out', 'OUT', '--n', '9']
-    """
-    result: list[str] = []
-    following = iter(words)
-    for word in following:
-        option, is_assigned, _ = word.partition("=")
-        if option not in ("--data", "--out", "--table"):
-            result.append(word)
-            continue
-        if not is_assigned:
-            next(following)
-        if option != "--table":
-            result += [option, option.removeprefix("--").upper()]
-    return result
 
 
 def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:

@@ -1,7 +1,8 @@
 """`python -m benchmarks metals`: a probability of a metal against zeros learned as other gaps."""
 
-import json
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,16 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
-from benchmarks.commands.options import DataFolder
+from benchmarks.commands.options import (
+    DataFolder,
+    ErrorTable,
+    Potentials,
+    ResultsFolder,
+    without_paths,
+)
 
 if TYPE_CHECKING:
-    from benchmarks.metals import MetalsFit
+    from bandgap.runs.compared_fits import ComparedFit
 
 # Figure, title, decimals, factor.
 COLUMNS = (
@@ -28,71 +35,95 @@ COLUMNS = (
     ("width_certain_eV", "width, p_metal > .95 (eV)", 2, 1.0),
     ("seconds", "seconds", 1, 1.0),
 )
+# Figures of some of the rows, with the figure that is the number of these.
+COUNTS = {"coverage_large": "n_large", "width_certain_eV": "n_certain"}
 
 
 def metals(
     data: DataFolder,
+    out: ResultsFolder,
     methods: Annotated[
-        list[str], typer.Option("--method", help="A method without transfer. May be repeated.")
+        list[str],
+        typer.Option("--method", help="A method; transfer needs --source. May be repeated."),
     ] = ["stacking"],  # noqa: B006 - typer copies it
-    n: Annotated[int, typer.Option(min=40, help="Number of training structures.")] = 400,
+    sizes: Annotated[
+        list[int],
+        typer.Option("--n", min=40, help="Number of training structures. May be repeated."),
+    ] = [400],  # noqa: B006
     n_test: Annotated[int, typer.Option(min=10, help="Number of test structures.")] = 200,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every split to this file.")
+    potentials: Potentials = [],  # noqa: B006
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Source of transfer methods; inorganic: the shipped one."),
     ] = None,
+    table: ErrorTable = None,
     jobs: options.Jobs = 1,
 ) -> None:
     """Compare a probability of a metal with zeros that are learned as any other gap.
 
     The set is perovskites with GLLB-SC gaps, 70 % of them metals. Both sides have the same splits.
+    An interrupted call resumes when it is repeated.
     """
+    from bandgap.datasets.demo_files import folder_of_source
     from bandgap.foundation.machine import set_threads
-    from benchmarks.metals import MetalsBenchmark, as_dict, run_metals
+    from bandgap.sources.measured_errors import write_rows
+    from benchmarks.metals import RESULTS, MetalsBenchmark, measured_rows, run_metals
 
     set_threads()
-    config = MetalsBenchmark(tuple(methods), n, n_test, tuple(range(seeds)))
+    config = MetalsBenchmark(
+        tuple(methods),
+        tuple(sizes),
+        n_test,
+        tuple(range(seeds)),
+        tuple(potentials) or None,
+        folder_of_source(source),
+    )
     with progress_bars() as progress:
         fits = list(
-            run_metals(data, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
+            run_metals(data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
         )
-    for method in config.methods:
-        print_metals(method, [fit for fit in fits if fit.method == method])
-    if json_file is not None:
-        rows = [as_dict(fit) for fit in fits]
-        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    for n in config.sizes:
+        for method in config.methods:
+            print_metals(method, [fit for fit in fits if fit.n == n])
+    if table is not None:
+        command = f"python -m benchmarks {' '.join(without_paths(sys.argv[1:]))}"
+        today = datetime.now(UTC).date().isoformat()
+        write_rows(table, measured_rows(fits, config, date=today, command=command))
+        typer.echo(f"{table}: the rows of these methods are replaced.")
+    typer.echo(f"{out / RESULTS}: one line for each fit.")
 
 
-def print_metals(method: str, fits: "Sequence[MetalsFit]") -> None:
-    """Print the means over splits of both sides, and the sums that all splits give together."""
+def print_metals(method: str, fits: "Sequence[ComparedFit]") -> None:
+    """Print the means over the splits of one size, of both sides of a method.
+
+    Figures of some of the rows are means over the rows of all splits.
+    """
     import numpy as np
 
-    from benchmarks.metals import SIDES
+    from benchmarks.metals import AS_GAPS
 
+    sides = {"zeros as gaps": f"{method}{AS_GAPS}", "with metals": method}
     rows = []
-    means = {}
-    for side in SIDES:
-        side_fits = [fit for fit in fits if fit.side == side]
-        means[side] = float(np.mean([fit.crps_eV for fit in side_fits]))
+    crps_eV = []
+    for title, name in sides.items():
+        side_fits = [fit for fit in fits if fit.method == name]
         cells = []
         for figure, _, digits, factor in COLUMNS:
-            values = np.array([getattr(fit, figure) for fit in side_fits], dtype=np.float64)
-            weights = np.array([_rows_of(fit, figure) for fit in side_fits], dtype=np.float64)
-            is_counted = weights > 0
-            if not is_counted.any():
+            values = [
+                fit.seconds if figure == "seconds" else fit.figures.get(figure, 0.0)
+                for fit in side_fits
+            ]
+            weights = [fit.figures[COUNTS[figure]] if figure in COUNTS else 1 for fit in side_fits]
+            if not any(weights):
                 cells.append("-")
                 continue
-            mean = np.average(values[is_counted], weights=weights[is_counted])
-            cells.append(f"{factor * mean:.{digits}f}")
-        rows.append((side, *cells))
+            cells.append(f"{factor * np.average(values, weights=weights):.{digits}f}")
+        crps_eV.append(float(np.mean([fit.figures["crps_eV"] for fit in side_fits])))
+        rows.append((title, *cells))
     n_splits = len({fit.seed for fit in fits})
-    typer.echo(f"\n{method}: {n_splits} {'split' if n_splits == 1 else 'splits'}")
+    splits = f"{n_splits} {'split' if n_splits == 1 else 'splits'}"
+    typer.echo(f"\n{method}, n = {fits[0].n}: {splits}")
     print_table(("", *(title for _, title, _, _ in COLUMNS)), rows)
-    before, after = (means[side] for side in SIDES)
+    before, after = crps_eV
     typer.echo(f"CRPS with metals: {100 * (after / before - 1):+.1f} %.")
-
-
-def _rows_of(fit: "MetalsFit", figure: str) -> float:
-    """Return the number of rows of a figure, by which splits are weighed."""
-    counts = {"coverage_large": fit.n_large, "width_certain_eV": fit.n_certain}
-    return float(counts.get(figure, 1))
