@@ -408,7 +408,9 @@ def parts_of(
     return train, test
 
 
-def entrant_on(name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: CrystalsJob) -> Entrant:
+def entrant_on(
+    name: str, labelled: LabelledSet, crystal_set: CrystalSet, job: CrystalsJob
+) -> Entrant:
     elements = all_elements(labelled)
     peer = next((peer for peer in PEERS if peer.name == name), None)
     if peer is not None:
