@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, words
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
@@ -68,7 +68,8 @@ def server() -> None:
     st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'CPU core')}.")
     versions = {"python": system.python, **system.versions}
     table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
-    tables.show(table, alt="Versions of the packages that jobs compute with")
+    alt = "Versions of the packages that jobs compute with"
+    downloads.table_with_csv(table, "versions.csv", alt=alt)
 
 
 def space() -> None:

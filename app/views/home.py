@@ -9,7 +9,7 @@ import streamlit as st
 from app import session
 from app.components.data.data_upload import second_demo
 from app.components.home.results import demo_result, last_result
-from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared import downloads, frame, stores, tables, uploads, words
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs
 from app.components.shared.stores import MIN_LABELLED
@@ -133,7 +133,9 @@ def figures(contents: Contents) -> None:
         (
             "Labelled structures",
             contents.labelled,
-            f"in the data set {words.escaped(contents.most_labelled)}",
+            f"largest labelled data set: {words.escaped(contents.most_labelled)}"
+            if contents.labelled
+            else "no structure has a gap yet",
         ),
         (
             "Finished transfers",
@@ -187,7 +189,9 @@ def recent_runs(jobs: dict[str, Job]) -> None:
         return
     names = stores.dataset_names(session.workspace())
     st.subheader("Latest runs", anchor=False)
-    tables.show(tables.run_frame(runs, jobs, names), alt="The latest runs")
+    downloads.table_with_csv(
+        tables.run_frame(runs, jobs, names), "latest-runs.csv", alt="The latest runs"
+    )
     st.page_link("views/train.py", label="All runs", icon=":material/arrow_forward:")
 
 

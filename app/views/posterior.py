@@ -14,7 +14,7 @@ from app.components.posterior import (
     pool_view,
 )
 from app.components.result.verdict_view import refit_caption
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import choose_run
 from app.components.shared.run_files import RunFiles, heldout_frame, read_heldout_run, read_run
@@ -106,11 +106,13 @@ def heldout(table: pd.DataFrame, *, dataset: str) -> None:
         )
     with right_column:
         names = ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
-        tables.show(
-            tables.with_pictures(table[names], pictures_of_ids(dataset, ids)),
+        downloads.table_with_csv(
+            table[names],
+            "held-out.csv",
             alt="Held-out structures, largest error first",
             columns=COLUMNS,
             rows=6,
+            pictures=pictures_of_ids(dataset, ids),
         )
         st.caption("Largest error first.")
 

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.actions import delete_button
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.drawing import figure
@@ -74,6 +74,7 @@ def present(sources: dict[str, Source]) -> None:
     row = tables.pick(
         table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8
     )
+    downloads.table_csv(lambda: table, "sources.csv")
     if row is not None and ids[row] != selected:
         session.choose("source", ids[row])
         st.rerun()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables
+from app.components.shared import downloads, frame, stores, tables
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
@@ -80,12 +80,12 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
     row = tables.pick(
         table, alt="Runs of this workspace", columns=tables.run_columns(table), key=key, rows=8
     )
-    if any(job.state == "finished" for job in jobs.values()):
-        st.page_link(
-            "views/compare.py",
-            label="Errors, notes and tags of finished runs",
-            icon=":material/compare_arrows:",
-        )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if any(job.state == "finished" for job in jobs.values()):
+            st.page_link(
+                "views/compare.py", label="Errors and notes", icon=":material/compare_arrows:"
+            )
+        downloads.table_csv(lambda: table, "runs.csv")
     cancel_all(transfers)
     manage_expander(run, jobs.get(run.job))
     if row is not None and runs[row].id != run.id:

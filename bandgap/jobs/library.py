@@ -5,6 +5,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -326,9 +327,10 @@ class Library:
             "SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind
         )
         with row_damage_reported("catalogue"):
-            bodies = {row["id"]: parse_json(row["body"], what="body") for row in rows}
+            for row in rows:
+                parse_json(row["body"], what="body")
         try:
-            return {name: from_dict(entry_type, body) for name, body in bodies.items()}
+            return {row["id"]: _entry(entry_type, row["body"]) for row in rows}
         except (ConfigError, TypeError):
             return {}  # of a worker of another version; the next worker to start replaces them
 
@@ -348,5 +350,18 @@ def _dataset(row: sqlite3.Row) -> Dataset:
 
 def _run(row: sqlite3.Row) -> RunRow:
     with row_damage_reported("run"):
-        request = TransferRequest.of(parse_json(row["request"], what="request"))
-        return RunRow(**{**dict(row), "request": request})
+        return RunRow(**{**dict(row), "request": _request(row["request"])})
+
+
+# A page reads all runs and the catalogue several times, and both hardly change.
+@lru_cache(maxsize=4096)
+def _request(text: str) -> TransferRequest:
+    """Return the request of a stored run, which is not to be changed."""
+    return TransferRequest.of(parse_json(text, what="request"))
+
+
+@lru_cache(maxsize=1024)
+def _entry(entry_type: type[T], body: str) -> T:
+    """Return an entry of the catalogue, which is not to be changed."""
+    entry: T = from_dict(entry_type, json.loads(body))
+    return entry

@@ -284,15 +284,24 @@ def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained
     assert "There is no finished run yet." in texts(at) and not at.dataframe
 
 
-def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(
-    workspace: Workspace,
-) -> None:
+def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels() -> None:
     from app.components.compare.compare_view import figure_columns
 
-    columns = figure_columns(0.95, ["Bayesian transfer, penalized complexity"])
-    del columns["memory_MB"]  # the last one, behind whole names of runs
-    widths = [settings["width"] for settings in columns.values()]
+    widths = [settings["width"] for settings in figure_columns(0.95).values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding
+
+
+def test_error_coverage_and_width_of_a_run_fit_400_pixels(visit: Visit, trained: Trained) -> None:
+    from app.components.compare.compare_view import figure_columns
+    from app.components.compare.run_table import _columns
+
+    at = visit("compare", runs=f"{trained.large},{trained.small}")
+    first = list(at.dataframe[1].value.columns)[:4]
+    assert first == ["run", "rmse_eV", "coverage", "width_eV"]
+    settings = figure_columns(0.95)
+    assert sum(settings[name]["width"] for name in first) <= 366
+    settings = _columns([])
+    assert sum(settings[name]["width"] for name in ("compare", *first[:3])) <= 366
 
 
 def curve_of(coverages: Any, n: int) -> Any:

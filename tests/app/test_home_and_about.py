@@ -159,7 +159,8 @@ def test_home_shows_error_and_coverage_of_the_last_finished_run(
     work_all(workspace.home)
     at = visit("home")
     text = texts(at)
-    assert "In the demo" not in text and "**last\\_layer\\_ridge, n = 40**, on waters" in text
+    name = "**last\\_layer\\_ridge, n = 40**, learned from the data set **waters**"
+    assert "In the demo" not in text and name in text
     assert (
         "On 10 held-out structures the error is **" in text
         and "fall in their 95 % prediction interval" in text
@@ -167,7 +168,7 @@ def test_home_shows_error_and_coverage_of_the_last_finished_run(
     assert sum(len(trace["customdata"]) for trace in figure(at, 0)["data"][1:]) == 10
     workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
     # The newer run is not finished.
-    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(visit("home"))
+    assert name in texts(visit("home"))
 
 
 def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:
@@ -175,6 +176,7 @@ def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: 
     at = visit("home")
     assert metrics(at) == {"Data sets": "1", "Labelled structures": "0", "Finished transfers": "0"}
     assert "at least 20 structures of a data set with a known gap; the most so far: 0." in texts(at)
+    assert "no structure has a gap yet" in [caption.value for caption in at.caption]
     assert primary(at) == ["Give structures their gaps"]
     at.button[0].click().run()
     assert at.title[0].value == "Data"
@@ -187,7 +189,7 @@ def test_home_with_labelled_structures_leads_to_a_transfer(
     at = visit("home")
     assert metrics(at)["Labelled structures"] == "60"
     captions = [caption.value for caption in at.caption]
-    assert "in the data set waters" in captions
+    assert "largest labelled data set: waters" in captions
     assert primary(at) == ["Start a transfer"]
     at.button[0].click().run()
     assert at.title[0].value == "Train"

@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -21,6 +22,7 @@ from tests.app.test_finished_run import figure, train_source
 
 Visit = Callable[..., AppTest]
 N = 25
+PHONE = 366  # pixels of a table in a window of 400
 REFUSED = 4
 BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 
@@ -122,9 +124,64 @@ def test_columns_of_predictions_fit_beside_the_navigation_at_1280_pixels(
     row = dict.fromkeys(columns, "") | {"status": "warning" if note else "ok", "note": note}
     settings = prediction_table.column_settings(pd.DataFrame([row]))
     widths = [settings[name]["width"] for name in columns if settings[name] is not None]
-    assert len(widths) >= 6
+    assert len(widths) >= 5
     assert sum(widths) <= 848 - 40 - 92  # the boxes for marks, and the pictures
     assert (settings["note"] is not None) == bool(note)
+    seen_first = [settings[name]["width"] for name in ("id", "mean_eV", "interval")]
+    assert sum(seen_first) <= PHONE - 40
+
+
+def test_few_notes_are_below_the_table_and_many_in_a_column() -> None:
+    def page() -> None:
+        import pandas as pd
+        import streamlit as st
+
+        from app.components.predict.prediction_table import column_settings, notes_below
+
+        for n_noted in (0, 1, 8, 9):
+            notes = ["far"] * n_noted + [""] * (15 - n_noted)
+            names = [f"cell_{number}" for number in range(15)]
+            status = ["warning" if note else "ok" for note in notes]
+            table = pd.DataFrame({"id": names, "note": notes, "status": status})
+            settings = column_settings(table)
+            st.text([name for name in ("status", "note") if settings[name] is not None])
+            notes_below(table)
+
+    at = AppTest.from_function(page).run()
+    assert not at.exception
+    assert [text.value for text in at.text] == [
+        "[]",
+        "['status']",
+        "['status', 'note']",
+        "['status', 'note']",
+    ]
+    (caption,) = at.caption
+    assert caption.value == "**cell\\_0**: far"
+
+
+def test_more_notes_than_are_listed_are_counted() -> None:
+    def page() -> None:
+        import pandas as pd
+
+        from app.components.predict.prediction_table import notes_below
+
+        notes = ["far"] * 6 + [""] * 30
+        names = [f"cell {number}" for number in range(36)]
+        notes_below(pd.DataFrame({"id": names, "note": notes}))
+
+    (caption,) = AppTest.from_function(page).run().caption
+    assert caption.value.count(": far") == 4
+    assert "2 more structures with a note: mark a row" in caption.value
+
+
+def test_row_without_a_prediction_has_no_interval_text(
+    workspace: Workspace, predicted: tuple[str, str]
+) -> None:
+    folder = workspace.home.prediction_folder(*predicted)
+    table = Table(load_predictions(folder / QUANTILES).to_columns())
+    frame = table.frame(np.array([0, REFUSED]))
+    row = frame.loc[0]
+    assert list(frame["interval"]) == [f"{row['lower_eV']:.2f} to {row['upper_eV']:.2f}", ""]
 
 
 def test_rows_pass_by_status_and_by_text_in_any_case(

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -191,10 +190,10 @@ def test_note_is_deleted_with_its_run_and_is_of_its_workspace_alone(
     assert not visit("compare", ws=stranger, runs=",".join(runs)).data_editor
 
 
-def test_columns_up_to_the_tags_fit_beside_the_navigation_at_1280_pixels() -> None:
+def test_columns_up_to_the_time_fit_beside_the_navigation_at_1280_pixels() -> None:
     from app.components.compare.run_table import _columns
 
-    columns = _columns(pd.DataFrame({"run": ["Ridge output layer, copy 1"]}), [])
+    columns = _columns([])
     names = list(columns)
-    widths = [columns[name]["width"] for name in names[: names.index("data") + 1]]
+    widths = [columns[name]["width"] for name in names[: names.index("time") + 1]]
     assert names[:2] == ["compare", "run"] and sum(widths) <= 848 and min(widths) >= 50

@@ -1,18 +1,109 @@
-"""Tables of the pages with a button for their CSV."""
+"""Tables of the pages, each with a button for its CSV."""
 
+from collections.abc import Callable
+
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared import tables
+from bandgap.jobs.entries import SourceEntry, SystemEntry
+from tests.app import worlds
+from tests.app.conftest import Workspace, empty_workspace
+from tests.app.test_finished_run import train_source
+from tests.app.worlds import Owned, nodes
+
+Visit = Callable[..., AppTest]
+PAGES = (
+    "home",
+    "data",
+    "sources",
+    "train",
+    "result",
+    "compare",
+    "posterior",
+    "calibration",
+    "predict",
+    "about",
+)
+VIEWS = ("Distributions", "Map", "Known gaps", "Compare with the source")
 
 
-def test_table_has_a_button_for_its_csv_below_it() -> None:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Owned:
+    """A workspace with a data set, two runs and a prediction of an upload."""
+    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    workspace.library.register_system(SystemEntry(python="3.11", versions={"numpy": "2.0"}))
+    return worlds.filled(workspace, "waters")
+
+
+@pytest.fixture
+def workspace(filled: Owned, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(filled.workspace.home.folder))
+    return filled.workspace
+
+
+def tables_without_csv(at: AppTest) -> list[list[str]]:
+    """Return the headers of the tables after which no button for a CSV is drawn.
+
+    The button is after the table and before the next one.
+    """
+    headers: list[list[str]] = []
+    for node in nodes(at):
+        if node.type in ("arrow_data_frame", "dataframe"):
+            headers.append([str(name) for name in node.value.columns])
+        elif node.type == "download_button" and "(CSV)" in node.proto.label and headers:
+            headers[-1] = []
+    return [names for names in headers if names]
+
+
+def n_tables(at: AppTest) -> int:
+    return sum(node.type in ("arrow_data_frame", "dataframe") for node in nodes(at))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_table_of_a_page_has_a_button_for_its_csv(
+    name: str, visit: Visit, filled: Owned
+) -> None:
+    at = visit(name, **filled.choices)
+    assert n_tables(at)
+    headers = tables_without_csv(at)
+    if name == "result":  # its rows are in the table of all held-out structures
+        assert headers.pop(0)[-1] == "note"
+        labels = [button.proto.label for button in at.get("download_button")]
+        assert "Held-out predictions (CSV)" in labels
+    assert headers == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_table_of_a_view_of_the_data_has_a_button_for_its_csv(
+    view: str, visit: Visit, filled: Owned
+) -> None:
+    at = visit("data", **filled.choices)
+    at.segmented_control(key="data-view").set_value(view).run()
+    assert not at.exception
+    assert tables_without_csv(at) == []
+
+
+def test_example_of_an_empty_workspace_has_a_button_for_its_csv(
+    visit: Visit, filled: Owned
+) -> None:
+    at = visit("home", ws="11111111-1111-4111-8111-111111111111")
+    assert n_tables(at) == 1
+    assert tables_without_csv(at) == []
+
+
+def test_table_has_a_button_for_its_csv_below_it_without_the_pictures() -> None:
     def page() -> None:
         import pandas
 
         from app.components.shared import downloads
 
         table = pandas.DataFrame({"layer": ["layer 1"], "tau": [0.25]})
-        downloads.table_with_csv(table, "scales.csv", alt="Scales of the layers")
+        downloads.table_with_csv(
+            table, "scales.csv", alt="Scales of the layers", pictures=["data:,"]
+        )
 
     at = AppTest.from_function(page).run()
     assert not at.exception
@@ -20,6 +111,7 @@ def test_table_has_a_button_for_its_csv_below_it() -> None:
     assert elements.index("dataframe") < elements.index("download_button")
     (button,) = at.get("download_button")
     assert button.proto.label == "Download the table (CSV)"
+    assert list(at.dataframe[0].value.columns) == [tables.PICTURE, "layer", "tau"]
 
 
 def test_column_of_run_names_is_as_wide_as_the_longest_one_up_to_a_limit() -> None:

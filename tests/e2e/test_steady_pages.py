@@ -25,6 +25,8 @@ STEADY = [
 ]
 WITH_TABLES = ("Home", "Data", "Train", "Result", "Compare", "Predict")
 SCROLLING = ("Compare",)  # with more columns than a window has place for
+# Headers that a window of 400 pixels shows without scrolling sideways.
+ON_PHONE = {"Predict": ["gap (eV)", "interval (eV)"], "Compare": ["RMSE (eV)", "in 95 %"]}
 SETTLED_MS = 2_000  # the last parts of the viewer are drawn after the page is ready
 LARGEST_MOVE = 50  # pixels
 # Records at every frame where the pressable elements of the main part are on the page, and of
@@ -95,6 +97,8 @@ def test_buttons_stay_in_place_and_tables_show_whole_texts(
     assert size is not None
     if size["width"] == 1280 and title in WITH_TABLES:
         expect_whole_texts(fresh_page, scrolls=title in SCROLLING)
+    if size["width"] == 400:
+        expect_headers(fresh_page, ON_PHONE.get(title, []))
 
 
 def expect_whole_texts(page: Page, *, scrolls: bool) -> None:
@@ -113,3 +117,17 @@ def expect_whole_texts(page: Page, *, scrolls: bool) -> None:
         lambda: [entry["text"] for entry in page.evaluate(_TEXTS) if is_cut(entry)],
         lambda cut_texts: cut_texts == [],
     )
+
+
+def expect_headers(page: Page, headers: list[str]) -> None:
+    """Wait until the tables show these headers, each whole and inside the window of its table."""
+
+    def hidden_headers() -> list[str]:
+        texts = {entry["text"]: entry for entry in page.evaluate(_TEXTS)}
+        return [
+            name
+            for name in headers
+            if name not in texts or texts[name]["isCut"] or texts[name]["isBeyond"]
+        ]
+
+    expect_soon(page, hidden_headers, lambda names: names == [])

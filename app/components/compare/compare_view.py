@@ -1,6 +1,6 @@
 """Parts of the page Compare: figures, differences, settings, parity plots and learning curve."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,12 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
     )
     alt = "Figures of the chosen runs on their held-out structures"
     formatted = formatted.drop(columns="held_out")
-    tables.show(formatted, alt=alt, columns=figure_columns(level, formatted["run"]))
+    tables.show(
+        formatted[_ORDER],
+        alt=alt,
+        columns=figure_columns(level),
+        wraps=tables.has_long_names(formatted["run"]),
+    )
     merged = ordered.merge(
         difference_table(pairs).add_prefix("difference_to_baseline_"),
         how="left",
@@ -65,15 +70,13 @@ def figures(table: pd.DataFrame, pairs: Differences, *, level: float, baseline: 
     downloads.csv_button("Download the comparison (CSV)", lambda: comparison, "comparison.csv")
 
 
-def figure_columns(level: float, names: Iterable[str]) -> dict[str, Any]:
+def figure_columns(level: float) -> dict[str, Any]:
     """Return headers with units, help texts, and widths.
 
-    With names of up to 40 letters all but the memory fit 1280 pixels.
+    The name, the error and the interval fit 400 pixels, all columns fit 1280.
     """
     percent = words.percent(level)
-    settings: dict[str, Any] = {
-        "run": st.column_config.Column("run", width=tables.name_width(names, least=290))
-    }
+    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=tables.NARROW_NAME)}
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
         settings[quantity.column] = st.column_config.NumberColumn(
             quantity.axis, help=quantity.help, format="%.3f", width=width
@@ -203,6 +206,20 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
     )
 
 
+# A narrow window shows the first columns: error, coverage and width.
+_ORDER = [
+    "run",
+    "rmse_eV",
+    "coverage",
+    "width_eV",
+    "mae_eV",
+    "crps_eV",
+    "r2",
+    "nll",
+    "miscalibration",
+    "time_s",
+    "memory_MB",
+]
 _PAIRED_HELP = (
     "Paired bootstrap: both runs are measured on the same crystals, resampled 2,000 times. The "
     "interval says what another test set would give; another training set or seed may differ by "

@@ -22,6 +22,7 @@ from bandgap.jobs.rows import RunRow
 from bandgap.jobs.run_notes import MAX_NOTE, RunNote, run_notes, set_run_note
 
 ROWS = 8
+WRAPPED_ROWS = 6  # of two or three lines
 TICK = "compare"
 _FORM = "run-table"  # its key changes where an edit must be withdrawn
 _EDITS = "run_table_edits"  # run ids, and the edits of them that were carried out
@@ -70,12 +71,14 @@ def run_table(
         "cell of note or tags to write in it.",
         width=720,
     )
+    wraps = tables.has_long_names(table["run"])
     st.data_editor(
         table,
         key=key,
         hide_index=True,
-        height=tables.height(table, ROWS),
-        column_config=_columns(table, tag_options),
+        height=tables.height(table, WRAPPED_ROWS if wraps else ROWS, wraps=wraps),
+        row_height=tables.row_height(table, wraps=wraps),
+        column_config=_columns(tag_options),
         disabled=[name for name in table.columns if name not in (TICK, "note", "tags")],
         placeholder="",
         alt="Finished runs of this workspace with their errors, notes and tags",
@@ -230,13 +233,11 @@ def _store_note(run_id: str, values: Mapping[str, Any], note: RunNote) -> None:
         frame.problem(error)
 
 
-def _columns(table: pd.DataFrame, tags: Sequence[str]) -> dict[str, Any]:
+def _columns(tags: Sequence[str]) -> dict[str, Any]:
     coverage = words.sentence(Quantity.COVERAGE.help)
     return {
         TICK: st.column_config.CheckboxColumn("tick", width=62, help=_TICK_HELP, pinned=True),
-        "run": st.column_config.TextColumn(
-            "run", width=tables.name_width(table["run"], least=228), pinned=True
-        ),
+        "run": st.column_config.TextColumn("run", width=tables.NARROW_NAME, pinned=True),
         "rmse_eV": st.column_config.NumberColumn(
             "RMSE (eV)", help=Quantity.RMSE.help, format="%.3f", width=76
         ),

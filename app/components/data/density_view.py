@@ -5,7 +5,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import stores, tables, words
+from app.components.shared import downloads, stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import run_labels
 from app.components.shared.run_files import finished_runs, read_predictions, read_run
@@ -74,10 +74,12 @@ def density_view(dataset: Dataset) -> None:
     )
     frame = unusual_frame(predictions)
     table = frame.head(SHOWN)
-    tables.show(
-        tables.with_pictures(table, pictures_of_ids(dataset.id, table["id"].tolist())),
+    downloads.table_with_csv(
+        table,
+        "unusual.csv",
         alt="Structures by their p-value, the most unusual first",
         columns=tables.columns(list(frame.columns)),
+        pictures=pictures_of_ids(dataset.id, table["id"].tolist()),
     )
     if len(frame) > SHOWN:
         st.caption(

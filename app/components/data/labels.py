@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import session
-from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared import downloads, frame, stores, tables, uploads, words
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.structures.pictures import picture_addresses, pictures_of_ids
@@ -122,9 +122,8 @@ def _unmatched(labels: Mapping[str, Any], dataset_id: str) -> None:
             table = pd.DataFrame({"id" if gaps is None else "name in the table": names})
             if gaps is not None:
                 table[Quantity.GAP.axis] = np.round(gaps, 3)
-            if key == "unmatched_structures":
-                table = tables.with_pictures(table, pictures_of_ids(dataset_id, names))
-            tables.show(table, alt=title, rows=5)
+            pictures = pictures_of_ids(dataset_id, names) if key == "unmatched_structures" else ()
+            downloads.table_with_csv(table, f"{key}.csv", alt=title, rows=5, pictures=pictures)
             if total > len(names):
                 st.caption(f"The first {len(names):,} are shown.")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import DELETED_DATA
 from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
@@ -59,10 +59,8 @@ def last_result(run: RunRow) -> None:
     except BandgapError as error:
         frame.problem(error, about=title)
         return
-    st.markdown(
-        f"**{title}**, on {name}. {words.accuracy_sentence(files.metrics, n_test=files.n_test)}",
-        width=720,
-    )
+    accuracy = words.accuracy_sentence(files.metrics, n_test=files.n_test)
+    st.markdown(f"**{title}**, learned from the data set **{name}**. {accuracy}", width=720)
     frame.warn(files.warnings)
     table = heldout_frame(heldout)
     _table_and_figure(table.assign(structure=table["id"]), description="held-out structures")
@@ -89,6 +87,7 @@ def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
             columns=COLUMNS,
         )
         st.caption(f"{len(listed)} of them, drawn at random, with 95 % prediction intervals.")
+        downloads.table_csv(lambda: predictions.drop(columns="structure"), "predictions.csv")
     with right_column:
         figure(
             plots.parity,

@@ -37,6 +37,7 @@ Positions = NDArray[np.int64]
 SHOWN = [
     "id",
     "mean_eV",
+    "interval",
     "lower_eV",
     "upper_eV",
     "p_metal",
@@ -51,6 +52,8 @@ SHOWN = [
     "file",
 ]
 PAGE = 1_000  # rows of the table on one page
+FEWEST_NOTED = 1 / 2  # share of rows with a note from which on it has a column
+LISTED_NOTES = 4  # below a table without that column
 _SYMBOL = re.compile(r"[A-Z][a-z]?")
 _KNOWN_SYMBOLS = frozenset(ELEMENTS)
 _STATUS: dict[Show, str] = {"with a warning": "warning", "refused": "refused"}
@@ -166,6 +169,7 @@ class Table:
         for name in ("p_metal", "p_window"):
             if name in columns:
                 columns[name] = 100.0 * columns[name]
+        columns["interval"] = self._intervals(rows)
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -205,6 +209,12 @@ class Table:
         lines["status"] = str(values["status"])
         lines["notes"] = self._problems(row)
         return {name: text for name, text in lines.items() if text}
+
+    def _intervals(self, rows: Positions) -> "pd.Series[str]":
+        """Return the intervals in eV as texts, empty where there is none."""
+        ends = zip(self.numbers("lower_eV")[rows], self.numbers("upper_eV")[rows], strict=True)
+        texts = ["" if np.isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
+        return pd.Series(texts, index=rows, dtype="str")
 
     def _problems(self, row: int) -> str:
         problem, domain = (str(self.columns[name][row]) for name in ("problem", "domain"))
@@ -304,11 +314,28 @@ def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
     """
     usable = frame["status"] != "refused"
     rows = [int(row) if usable[row] else None for row in frame.index]
-    frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
+    frame = tables.with_pictures(frame, picture_addresses(dataset, rows), after="interval")
     position = tables.pick(
         frame, alt="Predicted structures", columns=column_settings(frame), key=key, rows=8
     )
     return None if position is None else int(frame.index[position])
+
+
+def notes_below(frame: pd.DataFrame) -> None:
+    """Draw the notes of the few structures that have one, if the table has no column of notes."""
+    noted_rows = frame[frame["note"] != ""]
+    if noted_rows.empty or has_note_column(frame):
+        return
+    lines = [
+        f"**{words.escaped(name)}**: {words.escaped_sentence(note)}"
+        for name, note in zip(noted_rows["id"][:LISTED_NOTES], noted_rows["note"], strict=False)
+    ]
+    if (n_more := len(noted_rows) - LISTED_NOTES) > 0:
+        lines.append(
+            f"{words.count(n_more, 'more structure')} with a note: mark a row, or choose what to "
+            "show above the table."
+        )
+    st.caption("  \n".join(lines))
 
 
 def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
@@ -328,7 +355,8 @@ def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
 def column_settings(table: pd.DataFrame) -> dict[str, Any]:
     """Return headers with units, help texts and widths of the columns, which fit 1280 pixels.
 
-    The details of a marked row and the CSV have the hidden columns too.
+    Name, gap and interval fit 400 pixels. The details of a marked row and the CSV have the hidden
+    columns too.
     """
     settings = tables.columns(SHOWN) | _COLUMNS
     hidden = hidden_columns(table)
@@ -337,18 +365,24 @@ def column_settings(table: pd.DataFrame) -> dict[str, Any]:
 
 def hidden_columns(table: pd.DataFrame) -> set[str]:
     """Return the columns of a table of `Table.frame` for which a page has no place."""
-    has_notes = bool((table["note"] != "").any() or (table["status"] != "ok").any())
-    probabilities = {"p_metal", "p_window", "domain_p"} & set(table.columns)
-    hidden = {"nearest_percentile", "file"}
-    hidden |= {"nearest_known", "sd_eV"} if has_notes else {"status", "note"}
-    if probabilities:
+    hidden = {"lower_eV", "upper_eV", "nearest_percentile", "file"}
+    hidden |= {"nearest_known", "sd_eV"} if has_note_column(table) else {"note"}
+    if (table["status"] == "ok").all() and not has_note_column(table):
+        hidden.add("status")
+    if {"p_metal", "p_window", "domain_p"} & set(table.columns):
         hidden |= {"formula", "sd_eV"}
     return hidden
+
+
+def has_note_column(table: pd.DataFrame) -> bool:
+    """Return whether so many rows have a note that it gets a column; `notes_below` has few ones."""
+    return bool((table["note"] != "").mean() >= FEWEST_NOTED) if len(table) else False
 
 
 _NEAREST_HELP = (
     "The structure that the run learned from whose descriptor points most nearly the same way."
 )
+_INTERVAL_HELP = "Of the probability and the kind that are chosen above. The CSV has both ends."
 _FAR_HELP = (
     "Share of the training set whose nearest neighbour is closer than the nearest neighbour of "
     "this structure."
@@ -357,11 +391,8 @@ _COLUMNS = {
     "mean_eV": st.column_config.NumberColumn(
         "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=62
     ),
-    "lower_eV": st.column_config.NumberColumn(
-        "from (eV)", help=Quantity.LOWER.help, format="%.2f", width=66
-    ),
-    "upper_eV": st.column_config.NumberColumn(
-        "to (eV)", help=Quantity.UPPER.help, format="%.2f", width=54
+    "interval": st.column_config.TextColumn(
+        "interval (eV)", help=_INTERVAL_HELP, width=92, alignment="right"
     ),
     "sd_eV": st.column_config.NumberColumn(
         "sd (eV)", help=Quantity.SD.help, format="%.2f", width=58
@@ -376,7 +407,7 @@ _COLUMNS = {
         "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=98
     ),
     "status": st.column_config.Column("status", width=64),
-    "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=160),
+    "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=168),
     "note": st.column_config.Column("notes", width=196),
     "formula": st.column_config.Column("formula", width=108),
     "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),

@@ -138,7 +138,9 @@ def _predictions(
     if mapped.rows is not None:
         key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
     page, page_key = prediction_table.shown_page(rows, key=key)
-    row = prediction_table.chosen_row(table.frame(page), dataset=prediction.dataset, key=page_key)
+    frame = table.frame(page)
+    row = prediction_table.chosen_row(frame, dataset=prediction.dataset, key=page_key)
+    prediction_table.notes_below(frame)
     row = mapped.single if row is None else row
     prediction_table.page_row(rows, key=key)
     _downloads(prediction, level=level, kind=kind, window=window, changes=changes)

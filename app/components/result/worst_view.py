@@ -36,7 +36,7 @@ def worst_table(result: RunResult) -> int:
     st.markdown("**The largest errors**")
     pictures = pictures_of_ids(result.run.dataset, table["id"].tolist())
     position = tables.pick(
-        tables.with_pictures(table, pictures),
+        tables.with_pictures(table, pictures, after="error_eV"),
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",

@@ -9,7 +9,7 @@ message below the button.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -98,17 +98,42 @@ def table_with_csv(
     alt: str,
     columns: Mapping[str, Any] | None = None,
     rows: int = 12,
+    pictures: Sequence[str | None] = (),
 ) -> None:
-    """Draw a table as `tables.show` does, and below it the button for its CSV of this name."""
-    tables.show(table, alt=alt, columns=columns, rows=rows)
-    csv_button("Download the table (CSV)", lambda: table, name, key=f"csv-{name}")
+    """Draw a table as `tables.show` does, and below it the button for its CSV of this name.
+
+    The first column is that of the addresses of pictures, if there are any; the CSV is without it.
+    """
+    drawn_table = tables.with_pictures(table, pictures) if pictures else table
+    tables.show(drawn_table, alt=alt, columns=columns, rows=rows)
+    table_csv(lambda: table, name)
+
+
+def table_csv(make: Callable[[], pd.DataFrame], name: str) -> None:
+    """Offer the table above as a CSV file of this name, by a button without a border."""
+    file_button(
+        "Download the table (CSV)",
+        lambda: csv_text(make()).encode(),
+        name,
+        key=f"csv-{name}",
+        is_light=True,
+    )
 
 
 @st.fragment
 def file_button(
-    label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = ""
+    label: str,
+    make: Callable[[], bytes],
+    name: str,
+    *,
+    key: str = "",
+    help: str = "",
+    is_light: bool = False,
 ) -> None:
-    """Offer a file that is made on request; the suffix of its name determines the MIME type."""
+    """Offer a file that is made on request; the suffix of its name determines the MIME type.
+
+    A light button has no border.
+    """
     attempt = session.stored_object(f"download-{key or label}-{name}", Attempt)
     pressed = st.download_button(
         label,
@@ -117,6 +142,8 @@ def file_button(
         mime=_MIME[name.rpartition(".")[2]],
         key=key or None,
         help=help or None,
+        type="tertiary" if is_light else "secondary",
+        icon=":material/download:" if is_light else None,
     )
     below = st.empty()
     if pressed:

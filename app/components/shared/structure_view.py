@@ -47,7 +47,8 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
         tables.show(table, alt="Numbers of this structure", rows=20)
         if "shortest contact" in numbers:
             st.caption("A contact is a distance between atoms of two molecules.")
-        with st.expander(f"Atoms ({shape.numbers.size:,})"):
+        with st.expander(f"Atoms ({shape.numbers.size:,}), both tables as CSV"):
+            downloads.csv_button("Numbers above (CSV)", lambda: table, "structure.csv")
             atoms = atom_table(shape)
             alt = "Atoms of this structure"
             downloads.table_with_csv(atoms, "atoms.csv", alt=alt, columns=_POSITIONS, rows=7)

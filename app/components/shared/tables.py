@@ -75,6 +75,9 @@ _FLOAT_FORMAT = "%.6g"  # of columns without settings: six digits, without separ
 _RUN_WIDTHS = {"run": 280, "n": 50, "state": 80, "data set": 120, "seed": 50, "started": 100}
 _LETTER = 6.4  # pixels of a letter in a table, on average
 _LONGEST_NAME = 420  # pixels
+# Pixels of a column of names beside the numbers that a window of 400 pixels must show, too. Longer
+# names are wrapped.
+NARROW_NAME = 150
 
 
 def run_columns(table: pd.DataFrame) -> dict[str, Any]:
@@ -89,6 +92,11 @@ def name_width(names: Iterable[str], *, least: int) -> int:
     return min(max(least, longest), _LONGEST_NAME)
 
 
+def has_long_names(names: Iterable[str]) -> bool:
+    """Return whether a name does not fit one line of a column of `NARROW_NAME` pixels."""
+    return name_width(names, least=NARROW_NAME) > NARROW_NAME
+
+
 def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None) -> None:
     """Draw the card of a source model and its overlap with the structures of a run."""
     for name, text in card_rows(card, overlap).items():
@@ -96,13 +104,21 @@ def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = Non
 
 
 def show(
-    table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any] | None = None, rows: int = 12
+    table: pd.DataFrame,
+    *,
+    alt: str,
+    columns: Mapping[str, Any] | None = None,
+    rows: int = 12,
+    wraps: bool = False,
 ) -> None:
-    """Draw a table; one with more than `rows` rows gets a scrolling window of that height."""
+    """Draw a table; one with more than `rows` rows gets a scrolling window of that height.
+
+    With `wraps` long texts are wrapped, in up to three lines.
+    """
     st.dataframe(
         table,
-        height=height(table, rows),
-        row_height=_row_height(table),
+        height=height(table, rows, wraps=wraps),
+        row_height=row_height(table, wraps=wraps),
         column_config=_with_formats(table, _with_picture_column(table, columns)),
         alt=alt,
         hide_index=True,
@@ -117,7 +133,7 @@ def pick(
     event = st.dataframe(
         table,
         height=height(table, rows),
-        row_height=_row_height(table),
+        row_height=row_height(table),
         column_config=_with_formats(table, _with_picture_column(table, columns)),
         alt=alt,
         key=key,
@@ -129,19 +145,21 @@ def pick(
     return next((position for position in event.selection.rows if position < len(table)), None)
 
 
-def height(table: pd.DataFrame, rows: int) -> int:
+def height(table: pd.DataFrame, rows: int, *, wraps: bool = False) -> int:
     """Return the height in pixels of a table in which more than `rows` rows scroll.
 
     It is that of the content where all rows are shown. Stated as a number, it is reserved before
     the browser has drawn the table, so that what is below does not move.
     """
+    pixels = row_height(table, wraps=wraps)
     if len(table) <= rows:
-        return (_row_height(table) or ROW_PIXELS) * len(table) + ROW_PIXELS + FRAME_PIXELS
-    return (_row_height(table) or ROW_HEIGHT) * rows + ROW_HEIGHT
+        return (pixels or ROW_PIXELS) * len(table) + ROW_PIXELS + FRAME_PIXELS
+    return (pixels or ROW_HEIGHT) * rows + ROW_HEIGHT
 
 
-def _row_height(table: pd.DataFrame) -> int | None:
-    return PICTURE_HEIGHT if PICTURE in table else None
+def row_height(table: pd.DataFrame, *, wraps: bool = False) -> int | None:
+    """Return the height in pixels of a row with a picture or wrapped texts, None for a low row."""
+    return PICTURE_HEIGHT if wraps or PICTURE in table else None
 
 
 def _with_picture_column(
@@ -181,15 +199,19 @@ def _is_of_floats(column: "pd.Series[Any]") -> bool:
     )
 
 
-def with_pictures(table: pd.DataFrame, addresses: Sequence[str | None]) -> pd.DataFrame:
-    """Return the table with the pictures of its structures as the first column.
+def with_pictures(
+    table: pd.DataFrame, addresses: Sequence[str | None], *, after: str = ""
+) -> pd.DataFrame:
+    """Return the table with the pictures of its structures in a column after the one named `after`.
 
-    Without any picture the table is returned as it is.
+    By default they are the first column. Without any picture the table is returned as it is.
     """
     if not any(addresses):
         return table
     pictures = pd.Series(list(addresses), index=table.index, dtype="str")
-    return pd.concat([pictures.rename(PICTURE), table], axis=1)
+    place = list(table.columns).index(after) + 1 if after else 0
+    columns = [table.iloc[:, :place], pictures.rename(PICTURE), table.iloc[:, place:]]
+    return pd.concat(columns, axis=1)
 
 
 def columns(names: Sequence[str]) -> dict[str, Any]:
