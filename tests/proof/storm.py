@@ -35,6 +35,7 @@ SEED = int(os.environ.get("BANDGAP_PROOF_SEED", "18"))
 PAUSES_S = (0.1, 0.4)  # before the supervisor restarts a process, instead of 1 s and 30 s
 KILLED = "The computing process ended unexpectedly (exit code -9)."
 STRUCTURES = 24
+PATIENCE_S = 600.0  # a busy machine needs minutes for starts; what is stuck remains stuck
 BRIEF = {"sampler": {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}}
 _WATER = "3\nProperties=species:S:1:pos:R:3\nO 0 0 0.119\nH 0 {x:.6f} -0.477\nH 0 -{x:.6f} -0.477\n"
 _SEEN = """
@@ -45,7 +46,7 @@ END;
 """
 
 
-def wait_for(condition: Callable[[], object], *, within_s: float, what: str) -> None:
+def wait_for(condition: Callable[[], object], *, what: str, within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"waited {within_s:.0f} s for {what}"
