@@ -52,7 +52,7 @@ def test_power_cut_damages_one_named_file_and_other_work_continues(
                 pass  # the job finished before the cut and deleted its checkpoint: try again
             cut(draw.choice(files[-3:]), draw)
             server.start()
-            wait_for(server.up, within_s=60, what="the page")
+            wait_for(server.up, what="the page")
             if kind == "store" and is_damaged(server, visitor):
                 for part in server.home.folder.glob("bandgap.sqlite3*"):
                     part.rename(part.with_name(f"old-{part.name}"))
@@ -66,9 +66,9 @@ def files_at_a_cut(server: Server, visitor: Visitor, kind: str, draw: random.Ran
     server.start()
     dataset = visitor.check(WORKSPACE)
     if work == "transfer":
-        wait_for(visitor.all_finished, within_s=90, what="a data set that is checked")
+        wait_for(visitor.all_finished, what="a data set that is checked")
         visitor.transfer(WORKSPACE, dataset, "bnn", BRIEF)
-    wait_for(partial(written, server.home, pattern), within_s=90, what=f"a file of the kind {kind}")
+    wait_for(partial(written, server.home, pattern), what=f"a file of the kind {kind}")
     time.sleep(draw.uniform(0.0, 1.0))
     server.cut_power()
     return written(server.home, pattern)
@@ -112,7 +112,6 @@ def is_damaged(server: Server, visitor: Visitor) -> bool:
         visitor.check(OTHER)
         wait_for(
             lambda: is_reported() or visitor.all_finished(),
-            within_s=120,
             what="a store that works, or says why not",
         )
     except StoreError as error:
@@ -124,11 +123,11 @@ def is_damaged(server: Server, visitor: Visitor) -> bool:
 def goes_on(visitor: Visitor) -> None:
     """Check that all jobs finish, or name their damage and finish after a new upload."""
     visitor.check(OTHER)
-    wait_for(visitor.all_finished, within_s=120, what="the end of all jobs")
+    wait_for(visitor.all_finished, what="the end of all jobs")
     for _, error in visitor.refused:
         assert NAMED.search(error), error
     visitor.upload_again()
-    wait_for(visitor.all_finished, within_s=120, what="the end of what was uploaded again")
+    wait_for(visitor.all_finished, what="the end of what was uploaded again")
     assert not visitor.refused
     for item in visitor.work:
         if item.kind == "transfer":
