@@ -17,7 +17,7 @@ from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.compared_fits import ComparedFit
 from bandgap.sources.measured_errors import read_table
 from benchmarks.__main__ import app
-from benchmarks.commands.metals import print_metals
+from benchmarks.commands.metals import COLUMNS, print_metals
 from benchmarks.metals import (
     AS_GAPS,
     PEROVSKITES,
@@ -167,6 +167,14 @@ def test_printed_figures_of_some_rows_are_means_over_the_rows_of_all_splits(
     assert "CRPS with metals: -25.0 %." in printed
 
 
+def test_one_side_is_printed_without_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = {name: 1.0 for name, *_ in COLUMNS if name != "seconds"}
+    print_metals("stacking", [fit_with("stacking", 0, n_large=1.0, n_certain=1.0, **figures)])
+    printed = capsys.readouterr().out
+    assert "with metals" in printed and "zeros as gaps" not in printed
+    assert "CRPS with metals" not in printed
+
+
 @pytest.mark.slow
 def test_command_writes_the_table_of_errors(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +182,7 @@ def test_command_writes_the_table_of_errors(
     use_own_home(tmp_path, monkeypatch)
     table = tmp_path / "errors.csv"
     words = f"metals --data {data} --out {tmp_path / 'out'} --method kernel_ridge --n {N}"
-    words += f" --n-test {N_TEST} --seeds 3 --potential none --table {table}"
+    words += f" --n-test {N_TEST} --seeds 3 --potential none --no-zeros-as-gaps --table {table}"
     result = run_in_process(app)(*words.split())
     assert result.exit_code == 0
     (row,) = read_table(table)
