@@ -53,7 +53,7 @@ for _command, _options in (
     (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (domain.domain, "--data DATA --set demo --n 250 --seeds 1 --json domain.json"),
     (metals.metals, "--data DATA --out metals --seeds 1 --potential none"),
-    (next_labels.next_labels, "--data DATA --set metals --seeds 2 --json next.json"),
+    (next_labels.next_labels, "--data DATA --out next --set metals --seeds 2"),
     (early_stopping.early_stopping, "--splits 2 --json early_stopping.json"),
     (oe62.oe62, "--data DATA --no-size --json oe62.json"),
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),

@@ -65,7 +65,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MetalsBenchmark:
-    """Methods, splits, and what methods start from.
+    """Methods, splits, whether zeros are also learned as gaps, and what methods start from.
 
     `source` is the folder of the source of transfer methods. `potentials` are up to two pretrained
     potentials for methods without a source, None for those that are installed, as in a run.
@@ -77,6 +77,7 @@ class MetalsBenchmark:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     potentials: tuple[str, ...] | None = None
     source: Path | None = None
+    zeros_as_gaps: bool = True
 
     def __post_init__(self) -> None:
         """Raise ConfigError for unknown names, and InputError for a method that lacks a source."""
@@ -112,7 +113,7 @@ def run_metals(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """Yield both sides of every split of every method. Stored fits of `out` come first.
+    """Yield the sides of every split of every method. Stored fits of `out` come first.
 
     The method of a fit to all gaps has `AS_GAPS` after its name. A figure of no row is left out.
 
@@ -135,7 +136,7 @@ def run_metals(
             (side, n, seed)
             for n in config.sizes
             for seed in config.seeds
-            for side in (f"{name}{AS_GAPS}", name)
+            for side in ([f"{name}{AS_GAPS}"] if config.zeros_as_gaps else []) + [name]
         ]
         done = reusable_fits(out / RESULTS, keys, facts)
         yield from done.values()

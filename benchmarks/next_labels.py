@@ -8,10 +8,14 @@ over the pool, "improvement" the expected improvement for a target window.
 
 The window of a set is a range in which few of its gaps lie. Its figure is the number of labelled
 structures whose gap is in the window.
+
+All figures of a strategy on a seed are reused if each number of labels is stored, and data, number
+of test rows, descriptor, source and numbers of labels are unchanged.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +25,12 @@ from scipy.stats import t as student_t
 
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.datasets.splits import permuted_split
-from bandgap.datasets.table import Table, learnable
+from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.json_lines import append_line, read_lines
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.acquisition import joint_means, rank_by_reduction
@@ -37,11 +42,14 @@ from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import Members
 from bandgap.sources.no_source import descriptor_for_labelled, no_source
 from bandgap.sources.sets import open_sources
+from bandgap.storage.result_folders import check_table_folder
 from bandgap.transfer import TargetData, get_method
-from benchmarks.crystals import SETS, CrystalSet, labelled_of
+from benchmarks.crystal_facts import facts_of
+from benchmarks.crystals import SETS, CrystalSet, fingerprint_of, labelled_of
 from benchmarks.metals import PEROVSKITES as METALS
 
 STRATEGIES: Final = ("random", "reduction", "improvement")
+RESULTS: Final = "next.jsonl"
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -98,10 +106,18 @@ class NextBenchmark:
                 f"{self.batch}. Accepted: 2 <= n_start <= n_most <= pool, batch from 1."
             )
 
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of labels with which the method is trained."""
+        return [*range(self.n_start, self.n_most, self.batch), self.n_most]
+
 
 @dataclass(frozen=True)
 class NextFit:
-    """Figures after a number of labels. `in_window` counts labels whose gap is in the window."""
+    """Figures after a number of labels. `in_window` counts labels whose gap is in the window.
+
+    `made_of` are the other inputs that the figures depend on, by name.
+    """
 
     set: str
     strategy: str
@@ -110,17 +126,19 @@ class NextFit:
     rmse_eV: float
     in_window: int
     n_pool_in_window: int
+    made_of: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_next(
     data: Path,
+    out: Path,
     config: NextBenchmark,
     *,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Iterator[NextFit]:
-    """Yield the figures of every number of labels, seed by seed.
+    """Yield the figures of every number of labels. Those that `out` contains are not recomputed.
 
     Raises
     ------
@@ -132,31 +150,72 @@ def run_next(
         for file in filter(None, (crystals.structures, crystals.table)):
             if not (data / file).is_file():
                 raise InputError(f"{data} has no {file}. Give the folder with the data sets.")
+    check_table_folder(out, RESULTS)
+    out.mkdir(parents=True, exist_ok=True)
+    stored_fits = read_lines(out / RESULTS, lambda values: NextFit(**values), what="fit")
     for name in config.sets:
         next_set = NEXT_SETS[name]
-        table, descriptor, members = _table_of(
-            next_set, data, cache=cache, n_jobs=n_jobs, progress=progress
+        labelled = _drawn_of(next_set, data, progress)
+        start = _start_of(next_set, labelled)
+        facts = facts_of(labelled, next_set.n_test, start.descriptor, source=start.fingerprint)
+        facts["labels"] = [config.n_start, config.n_most, config.batch, config.pool]
+        missing_curves = []
+        for curve in itertools.product(config.seeds, config.strategies):
+            done = {
+                fit.n: fit
+                for fit in stored_fits
+                if (fit.set, (fit.seed, fit.strategy), fit.made_of) == (name, curve, facts)
+            }
+            if sorted(done) == config.sizes:
+                yield from done.values()
+            else:
+                missing_curves.append(curve)
+        if not missing_curves:
+            continue
+        table = learnable(
+            labelled.records,
+            labelled.gaps_eV,
+            descriptor=start.descriptor,
+            cache=cache,
+            n_jobs=n_jobs,
+            progress=progress,
         )
-        for seed in config.seeds:
-            split = permuted_split(table.ids, n_test=next_set.n_test, n_train=None, seed=seed)
-            pool = table.rows(split.train[: config.pool])
-            test = table.rows(split.test)
-            for strategy in config.strategies:
-                learner = _Learner(next_set.method, next_set.window, descriptor, members, seed)
-                progress(Update(f"{name}, seed {seed}, {strategy}"))
-                for n, test_mean, labelled in choose_labels(
-                    learner, pool, test, strategy=strategy, config=config
-                ):
-                    is_inside = _is_inside(next_set.window, pool.gaps_eV)
-                    yield NextFit(
-                        name,
-                        strategy,
-                        seed,
-                        n,
-                        rmse(test.gaps_eV, test_mean),
-                        in_window=int(is_inside[labelled].sum()),
-                        n_pool_in_window=int(is_inside.sum()),
-                    )
+        for seed, strategy in missing_curves:
+            progress(Update(f"{name}, seed {seed}, {strategy}"))
+            for figures in _curve(name, table, start, config, seed=seed, strategy=strategy):
+                fit = replace(figures, made_of=facts)
+                append_line(out / RESULTS, asdict(fit))
+                yield fit
+
+
+def _curve(
+    name: str,
+    table: Table,
+    start: "_Start",
+    config: NextBenchmark,
+    *,
+    seed: int,
+    strategy: str,
+) -> Iterator[NextFit]:
+    """Yield the figures of a strategy on the split of a seed, for every number of labels."""
+    next_set = NEXT_SETS[name]
+    split = permuted_split(table.ids, n_test=next_set.n_test, n_train=None, seed=seed)
+    pool = table.rows(split.train[: config.pool])
+    test = table.rows(split.test)
+    learner = _Learner(next_set.method, next_set.window, start, seed)
+    is_inside = _is_inside(next_set.window, pool.gaps_eV)
+    for n, test_mean, labelled in choose_labels(
+        learner, pool, test, strategy=strategy, config=config
+    ):
+        yield NextFit(
+            name,
+            strategy,
+            seed,
+            n,
+            rmse(test.gaps_eV, test_mean),
+            in_window=int(is_inside[labelled].sum()),
+            n_pool_in_window=int(is_inside.sum()),
+        )
 
 
 def choose_labels(
@@ -280,9 +339,17 @@ def figures_by_strategy(
     return result
 
 
-def as_dict(fit: NextFit) -> dict[str, Any]:
-    """Return a fit as plain values."""
-    return asdict(fit)
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """What a method starts from: the descriptor, and the networks of a source."""
+
+    descriptor: DescriptorConfig
+    members: Members
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the source, "" if there is none."""
+        return fingerprint_of(self.members) if self.members else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,18 +358,19 @@ class _Learner:
 
     method: str
     window: Window
-    descriptor: DescriptorConfig
-    members: Members
+    start: _Start
     seed: int
 
     def predict(self, train: Table, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return the draws of structures after training."""
         method = get_method(self.method)
         data = TargetData(train.features, train.gaps_eV)
-        start = self.members or [{"": no_source(self.descriptor, data.features, data.gaps_eV)}]
-        head = next(iter(start[0]))
+        members = self.start.members or [
+            {"": no_source(self.start.descriptor, data.features, data.gaps_eV)}
+        ]
+        head = next(iter(members[0]))
         posterior = fit_members(
-            method, start, data, method.configure({}), head=head, seed=self.seed
+            method, members, data, method.configure({}), head=head, seed=self.seed
         )
         return posterior.predictive_draws(features)
 
@@ -312,30 +380,21 @@ def _is_inside(window: Window, gaps_eV: Floats) -> NDArray[np.bool_]:
     return result
 
 
-def _table_of(
-    next_set: NextSet,
-    data: Path,
-    *,
-    cache: DescriptorCache | None,
-    n_jobs: int,
-    progress: Progress,
-) -> tuple[Table, DescriptorConfig, Members]:
-    """Return the described structures of a set, the descriptor, and the networks of a source.
-
-    With a source, structures with elements that it lacks are left out.
-    """
+def _drawn_of(next_set: NextSet, data: Path, progress: Progress) -> LabelledSet:
+    """Return the structures of a set that are used, drawn once."""
     labelled = labelled_of(next_set.crystals, data, progress)
     n = len(labelled.records)
     drawn = np.sort(np.random.default_rng(0).permutation(n)[: next_set.n_described])
     records = [labelled.records[i] for i in drawn]
-    gaps_eV = labelled.gaps_eV[drawn]
-    members: Members = ()
+    return LabelledSet(records, labelled.gaps_eV[drawn], labelled.level_of_theory)
+
+
+def _start_of(next_set: NextSet, labelled: LabelledSet) -> _Start:
+    """Return what the method of a set starts from.
+
+    Structures with elements that the source lacks cannot be described.
+    """
     if get_method(next_set.method).transfers:
         members = open_sources(demo_source_folder()).load(verify=False)
-        descriptor = next(iter(members[0].values())).descriptor
-    else:
-        descriptor = descriptor_for_labelled(records, gaps_eV)
-    table = learnable(
-        records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress
-    )
-    return table, descriptor, members
+        return _Start(next(iter(members[0].values())).descriptor, members)
+    return _Start(descriptor_for_labelled(labelled.records, labelled.gaps_eV), ())

@@ -39,6 +39,21 @@ Floats = NDArray[np.float64]
 ZERO_EV = 1e-3
 """Labels up to this gap, in eV, are those of metals."""
 
+LEAST = 10
+"""Smallest number of metals, and of semiconductors, for a probability of a metal."""
+
+
+def enough_metals(n_metals: int, n: int) -> bool:
+    """Return whether n labels, of which some are metals, are enough for a probability of a metal.
+
+    Examples
+    --------
+    >>> enough_metals(10, 20), enough_metals(9, 20), enough_metals(10, 19)
+    (True, False, False)
+    """
+    return min(n_metals, n - n_metals) >= LEAST
+
+
 _REACH = 8.5  # standard deviations at which a normal distribution function is 1 to rounding
 _PANEL = 3.0  # width of a panel in smallest standard deviations
 _MOST_PANELS = 1000

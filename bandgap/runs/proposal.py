@@ -18,6 +18,7 @@ from bandgap.descriptors.potentials import installed_extras
 from bandgap.descriptors.rdkit_package import rdkit_is_installed
 from bandgap.foundation.arguments import as_numbers, check_count
 from bandgap.foundation.requests import checked_keywords
+from bandgap.predictions.gap_distribution import ZERO_EV, enough_metals
 from bandgap.sources.proposed import Proposal, Target, propose
 from bandgap.structures import StructureRecord, as_records
 
@@ -67,17 +68,23 @@ def propose_for(
     if n is not None:
         check_count(n, name="n")
     usable = [
-        record
+        (record, gap)
         for record, gap in zip(data.records, data.gaps_eV, strict=True)
         if record.status != "refused" and np.isfinite(gap)
     ]
-    element_sets = Counter(tuple(sorted(elements_of(record))) for record in usable)
+    element_sets = Counter(tuple(sorted(elements_of(record))) for record, _ in usable)
+    n_metals = sum(1 for _, gap in usable if gap <= ZERO_EV)
     n_learned = round((1.0 - DEFAULT_TEST_SHARE) * len(usable)) if n is None else n
     if levels_installed is None:
         levels_installed = importlib.util.find_spec("tblite") is not None
     if bonds_installed is None:
         bonds_installed = rdkit_is_installed()
-    target = Target(element_sets, level_of_theory, n_learned)
+    target = Target(
+        element_sets,
+        level_of_theory,
+        n_learned,
+        has_metals=enough_metals(n_metals, len(usable)),
+    )
     return propose(
         target,
         transfers=has_source,

@@ -53,11 +53,14 @@ class Target:
         That of the labels.
     n
         Number of structures to learn from; None if it is most of them.
+    has_metals
+        Whether the labels contain enough zeros for a probability of a metal.
     """
 
     element_sets: Mapping[tuple[str, ...], int]
     level_of_theory: str = ""
     n: int | None = None
+    has_metals: bool = False
 
     @property
     def total(self) -> int:
@@ -100,6 +103,8 @@ class Target:
             return "molecular crystals with tight-binding gaps"
         if self.is_organic:
             return "PBE gaps of organic crystals, described by their molecules"
+        if self.has_metals:
+            return "inorganic perovskites with metals among them, GLLB-SC"
         if self._share_with({"Pb", "I"}) >= MIN_SHARE:
             return "lead-iodide perovskites with hybrid gaps"
         if self._share_with({"C", "H"}) >= MIN_SHARE:

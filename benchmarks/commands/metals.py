@@ -57,6 +57,9 @@ def metals(
         Path | None,
         typer.Option(metavar="DIR", help="Source of transfer methods; inorganic: the shipped one."),
     ] = None,
+    zeros_as_gaps: Annotated[
+        bool, typer.Option(help="Whether methods are also fitted to zeros as any other gap.")
+    ] = True,
     table: ErrorTable = None,
     jobs: options.Jobs = 1,
 ) -> None:
@@ -78,6 +81,7 @@ def metals(
         tuple(range(seeds)),
         tuple(potentials) or None,
         folder_of_source(source),
+        zeros_as_gaps,
     )
     with progress_bars() as progress:
         fits = list(
@@ -95,7 +99,7 @@ def metals(
 
 
 def print_metals(method: str, fits: "Sequence[ComparedFit]") -> None:
-    """Print the means over the splits of one size, of both sides of a method.
+    """Print the means over the splits of one size, of the sides of a method that were fitted.
 
     Figures of some of the rows are means over the rows of all splits.
     """
@@ -108,6 +112,8 @@ def print_metals(method: str, fits: "Sequence[ComparedFit]") -> None:
     crps_eV = []
     for title, name in sides.items():
         side_fits = [fit for fit in fits if fit.method == name]
+        if not side_fits:
+            continue
         cells = []
         for figure, _, digits, factor in COLUMNS:
             values = [
@@ -125,5 +131,6 @@ def print_metals(method: str, fits: "Sequence[ComparedFit]") -> None:
     splits = f"{n_splits} {'split' if n_splits == 1 else 'splits'}"
     typer.echo(f"\n{method}, n = {fits[0].n}: {splits}")
     print_table(("", *(title for _, title, _, _ in COLUMNS)), rows)
-    before, after = crps_eV
-    typer.echo(f"CRPS with metals: {100 * (after / before - 1):+.1f} %.")
+    if len(crps_eV) == len(sides):
+        before, after = crps_eV
+        typer.echo(f"CRPS with metals: {100 * (after / before - 1):+.1f} %.")

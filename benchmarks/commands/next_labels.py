@@ -1,6 +1,5 @@
 """`python -m benchmarks next`: labels saved by choosing what to compute next."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
-from benchmarks.commands.options import DataFolder
+from benchmarks.commands.options import DataFolder, ResultsFolder
 
 if TYPE_CHECKING:
     from benchmarks.next_labels import NextFit
@@ -21,14 +20,12 @@ SETS = ["organic", "perovskites", "metals"]
 
 def next_labels(
     data: DataFolder,
+    out: ResultsFolder,
     sets: Annotated[
         list[str], typer.Option("--set", help="organic, perovskites or metals. May be repeated.")
     ] = SETS,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 10,
     n_most: Annotated[int, typer.Option("--n", min=30, help="Largest number of labels.")] = 120,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every fit to this file.")
-    ] = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the curves: a PNG or SVG file.")
     ] = None,
@@ -36,22 +33,21 @@ def next_labels(
 ) -> None:
     """Compare chosen with random labels: error by number of labels, and gaps found in a window.
 
-    Every strategy starts from 20 random labels and adds batches of 10.
+    Every strategy starts from 20 random labels and adds batches of 10. An interrupted call resumes
+    when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
-    from benchmarks.next_labels import NextBenchmark, as_dict, run_next
+    from benchmarks.next_labels import RESULTS, NextBenchmark, run_next
 
     set_threads()
     config = NextBenchmark(tuple(sets), seeds=tuple(range(seeds)), n_most=n_most)
     with progress_bars() as progress:
         fits = list(
-            run_next(data, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
+            run_next(data, out, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
         )
     for name in config.sets:
         print_next(fits, name)
-    if json_file is not None:
-        rows = [as_dict(fit) for fit in fits]
-        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    typer.echo(f"{out / RESULTS}: one line for each fit.")
     if figure is not None:
         from benchmarks.next_labels_picture import draw_next
 

@@ -17,7 +17,7 @@ from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
 from benchmarks.crystals import SETS
-from tests.app.conftest import Workspace
+from tests.app.conftest import Workspace, texts
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
@@ -79,6 +79,21 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     box.set_value("none" if source == "demo" else "demo").run()
     assert not any("Proposed, because" in caption.value for caption in at.caption)
     assert ticked(at) == [METHODS["feature_gp" if source == "none" else "stacking"].title]
+
+
+@pytest.mark.parametrize("has_metals", [True, False])
+def test_error_on_the_card_is_that_on_crystals_with_metals_if_labels_contain_zeros(
+    visit: Visit, workspace: Workspace, has_metals: bool
+) -> None:
+    register_all(str(workspace.home.folder))
+    dataset = workspace.add_labelled(40)
+    gaps = np.maximum(np.linspace(-2.0, 2.0, 40), 0.0) + (0.0 if has_metals else 1.0)
+    labels = {"source": "zeros.csv", "matched": 40}
+    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
+    at = visit("train", source="none")
+    assert ticked(at) == [METHODS["stacking"].title]
+    card = " on inorganic perovskites with metals among them, GLLB-SC ("
+    assert (card in texts(at)) == has_metals
 
 
 def with_levels(at: AppTest) -> bool:

@@ -1,23 +1,31 @@
 """The benchmark of labels chosen next: arithmetic of curves, choice of labels, settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from ase.build import bulk
+from ase.io import write
 
 from bandgap.datasets.table import Table
 from bandgap.foundation.errors import InputError
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.window import Window
+from benchmarks.crystals import CrystalSet
 from benchmarks.next_labels import (
+    NEXT_SETS,
+    RESULTS,
     STRATEGIES,
     NextBenchmark,
     NextFit,
+    NextSet,
     choose_labels,
     figures_by_strategy,
     labels_needed,
     paired_difference,
     ranked,
+    run_next,
     saved_share,
 )
 
@@ -112,3 +120,40 @@ def test_seed_that_was_cut_short_is_left_out() -> None:
     ]
     sizes, values = figures_by_strategy(fits, "metals", "rmse_eV")["random"]
     assert (sizes, values.shape) == ([20, 30], (1, 2))
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with 40 labelled rock salts, which are the set "salts"."""
+    frames = [bulk("NaCl", "rocksalt", a=4.0 + 0.05 * k) for k in range(40)]
+    for k, atoms in enumerate(frames):
+        atoms.info = {"id": f"s{k}", "gap_eV": 9.0 - 0.1 * k}
+    write(tmp_path / "salts.extxyz", frames)
+    crystals = CrystalSet("salts.extxyz", "", "PBE", (20,), 10)
+    salts = NextSet(crystals, "kernel_ridge", Window(6.0, 7.0), n_test=10, n_described=40)
+    monkeypatch.setitem(NEXT_SETS, "salts", salts)
+    return tmp_path
+
+
+def test_interrupted_call_resumes_and_a_repeated_one_computes_nothing(
+    data: Path, tmp_path: Path
+) -> None:
+    """A strategy that was cut short is repeated from its start."""
+    out = tmp_path / "out"
+    config = NextBenchmark(
+        ("salts",), ("random", "reduction"), seeds=(0,), n_start=10, n_most=22, pool=30
+    )
+    interrupted = run_next(data, out, config)
+    for _ in range(4):
+        next(interrupted)
+    interrupted.close()
+    fits = list(run_next(data, out, config))
+    assert [(fit.strategy, fit.n) for fit in fits] == [
+        (strategy, n) for strategy in ("random", "reduction") for n in (10, 20, 22)
+    ]
+    lines = (out / RESULTS).read_text().splitlines()
+    assert len(lines) == 4 + 3
+    assert list(run_next(data, out, config)) == fits
+    assert (out / RESULTS).read_text().splitlines() == lines
+    more_labels = replace(config, strategies=("random",), n_most=25)
+    assert [fit.n for fit in run_next(data, out, more_labels)] == [10, 20, 25]

@@ -17,7 +17,7 @@ from bandgap.jobs.added_runs import ADD_RUN, data_names
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import copies_of_gaps, element_sets, numbers_of
+from bandgap.jobs.listing import copies_of_gaps, element_sets, has_metals, numbers_of
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -180,3 +180,15 @@ def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
 @st.cache_data(max_entries=32, show_spinner=False)
 def _elements(folder: str, dataset: str, labels: str) -> dict[tuple[str, ...], int]:
     return element_sets(_library(folder), dataset)
+
+
+def contains_metals(dataset: Dataset) -> bool:
+    """Return whether the labels of a data set are enough for a probability of a metal."""
+    return _contains_metals(
+        os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels)
+    )
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _contains_metals(folder: str, dataset: str, labels: str) -> bool:
+    return has_metals(_library(folder), dataset)

@@ -71,7 +71,10 @@ def setup_form(
     with right_column.container(key="field-source"):
         titles = {i: source.title for i, source in sources.items()}
         target = Target(
-            sets, dataset.level_of_theory, usual_n(usable[dataset.id], total=usable[dataset.id])
+            sets,
+            dataset.level_of_theory,
+            usual_n(usable[dataset.id], total=usable[dataset.id]),
+            has_metals=stores.contains_metals(dataset),
         )
         proposed, why_none = proposed_source(sources, target)
         source = sources[

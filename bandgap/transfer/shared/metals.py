@@ -25,12 +25,11 @@ from bandgap.posterior.fold_models import TreeModels
 from bandgap.posterior.metal_classifier import MetalClassifier, by_part, tree_scores
 from bandgap.posterior.metals import MetalsPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
-from bandgap.predictions.gap_distribution import ZERO_EV
+from bandgap.predictions.gap_distribution import LEAST, ZERO_EV, enough_metals
 from bandgap.transfer.shared.cross_conformal import FOLDS, fold_seed, without_each
 from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.trees import TreeSum, flat_trees
 
-LEAST = 10  # metals, and semiconductors
 SCALE_ROWS = 500  # largest number of rows that the kernel's scales are fitted to
 MOST_ROWS = 3000  # largest number of rows of the Gaussian process
 TREES = 300
@@ -48,8 +47,7 @@ Features = NDArray[np.floating]
 
 def has_metals(gaps_eV: Floats) -> bool:
     """Return whether gaps (n,) in eV contain enough metals and semiconductors for a classifier."""
-    n_metals = int((gaps_eV <= ZERO_EV).sum())
-    return min(n_metals, gaps_eV.size - n_metals) >= LEAST
+    return enough_metals(int((gaps_eV <= ZERO_EV).sum()), gaps_eV.size)
 
 
 def metals_warning(gaps_eV: Floats) -> str:

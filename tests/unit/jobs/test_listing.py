@@ -15,6 +15,7 @@ from bandgap.jobs.listing import (
     element_figures,
     element_sets,
     first_usable,
+    has_metals,
     names_of,
     overview,
     row_verdict,
@@ -137,6 +138,27 @@ def test_page_of_100_000_structures_is_filtered_in_less_than_a_second(tmp_path: 
 def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Library, str]) -> None:
     """Two of the three waters and the benzene."""
     assert element_sets(*listed) == {("H", "O"): 2, ("C", "H"): 1}
+
+
+@pytest.mark.parametrize(
+    ("n_metals", "n_others", "contains"), [(10, 10, True), (9, 11, False), (11, 9, False)]
+)
+def test_ten_metals_and_ten_semiconductors_that_are_not_refused_are_enough(
+    tmp_path: Path, n_metals: int, n_others: int, contains: bool
+) -> None:
+    library = Library(Home(tmp_path))
+    dataset = library.add_dataset(str(uuid.uuid4()), "set").id
+    statuses = ["ready"] * (n_metals + n_others) + ["refused"] * 2 + ["ready"]
+    library.save_verdicts(
+        dataset,
+        [
+            Verdict(f"s{k}", f"{k}.cif", status, "", "NaCl", 2, True, None, {})
+            for k, status in enumerate(statuses)
+        ],
+    )
+    gaps = np.array([0.001] * n_metals + [0.0011] * n_others + [0.0, 1.0, np.nan])
+    library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    assert has_metals(library, dataset) is contains
 
 
 def test_overview_counts_structures_and_not_atoms(listed: tuple[Library, str]) -> None:

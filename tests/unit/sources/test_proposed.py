@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ase.build import bulk
 
 import bandgap
 from bandgap.foundation.errors import ConfigError
@@ -13,7 +14,7 @@ from bandgap.runs.proposal import method_and_levels
 from bandgap.sources.measured_errors import error_of, levels_help
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from tests.transfers import transfer_labelled
-from tests.unit.conftest import World
+from tests.unit.conftest import World, record_of
 from tests.unit.descriptors.samples import ethanol, record
 from tests.unit.structures.test_fragments import hybrid_perovskite
 
@@ -154,6 +155,30 @@ def test_given_levels_from_bonds_are_kept_and_spoken_of(levels: str) -> None:
     assert (method, used_levels) == ("feature_gp", levels) and proposal is not None
     assert "levels by Hückel's method" in proposal.sentence
     assert ("GFN1-xTB levels" in proposal.sentence) == (levels == "GFN1-xTB-and-Hueckel")
+
+
+@pytest.mark.parametrize(
+    ("n_zeros", "n_refused", "is_of_metals"), [(10, 0, True), (9, 0, False), (10, 1, False)]
+)
+def test_proposal_for_labels_with_zeros_states_the_error_on_crystals_with_metals(
+    n_zeros: int, n_refused: int, is_of_metals: bool
+) -> None:
+    """Fewer than 10 metals have no classifier, and refused structures are not counted."""
+    salts = [record(bulk("NaCl", "rocksalt", a=5.0 + 0.01 * k)) for k in range(24)]
+    refused = record_of("broken", None, Problem("refused", "block 1 has no atoms."))
+    salts[:n_refused] = [refused] * n_refused
+    gaps = np.array([0.0] * n_zeros + [2.0] * (24 - n_zeros))
+    proposal = bandgap.propose_for(salts, gaps, has_source=False, level_of_theory="PBE")
+    assert proposal.method == "stacking"
+    assert ("perovskites with metals among them" in proposal.measured) == is_of_metals
+
+
+def test_organic_structures_with_zeros_are_proposed_what_organic_ones_are() -> None:
+    with_zeros, without = (
+        propose(Target(ORGANIC, "PBE", n=100, has_metals=has_metals), transfers=True)
+        for has_metals in (True, False)
+    )
+    assert with_zeros == without
 
 
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
