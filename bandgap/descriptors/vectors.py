@@ -12,11 +12,9 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.descriptors import huckel
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
-from bandgap.descriptors.electron_levels import BOTH, HUECKEL
 from bandgap.foundation.arguments import check_count, check_type
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
@@ -167,7 +165,9 @@ def _indices_by_key(
         name: value for name, value in to_dict(config).items() if name not in absent - {"size"}
     }
     made_by: dict[str, object] = {"mbtr": present, "format": FORMAT, "dscribe": _version()}
-    if config.levels in (HUECKEL, BOTH):
+    if "Hueckel" in config.levels:
+        from bandgap.descriptors import huckel
+
         made_by["Hueckel"] = huckel.FORMAT
     settings = fingerprint(made_by)
     indices: dict[str, list[int]] = {}

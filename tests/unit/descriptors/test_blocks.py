@@ -64,6 +64,16 @@ def test_stored_descriptor_without_the_settings_of_blocks_has_none():
     assert PLAIN.blocks == ()
 
 
+def test_fingerprint_of_a_descriptor_without_the_block_has_no_trace_of_its_setting():
+    stored = set(to_dict(PLAIN)) & set(BLOCKS)
+    new = stored - {"composition", "neighbours", "soap", "graph", "potential", "size", "levels"}
+    assert not new, (
+        f"the settings {', '.join(new)} are stored where they have their default, which changes "
+        "the fingerprints of stored descriptors. Give them "
+        "field(default=..., metadata=STORED_UNLESS_DEFAULT) in DescriptorConfig."
+    )
+
+
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_block_adds_its_features_after_those_of_the_terms(block: Block):
     if block.setting in PACKAGES:
