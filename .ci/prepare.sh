@@ -4,11 +4,13 @@ set -euo pipefail
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 scratch=$(mktemp -d)
-background=
-trap '[ -z "$background" ] || kill "$background" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+background= # process ids
+# shellcheck disable=SC2086
+trap '[ -z "$background" ] || kill $background 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
 export CI=true # a skipped browser test is a failure
 export OMP_NUM_THREADS=1
+unset PYTHONDONTWRITEBYTECODE # the tests start hundreds of processes
 export BANDGAP_HOME="$scratch/home"
 export BANDGAP_SCREENSHOTS="${BANDGAP_SCREENSHOTS:-$checkout/artifacts/screenshots}"
 if [ -z "${BANDGAP_TEST_DATA:-}" ] && [ -d "$checkout/../shared/data" ]; then

@@ -37,12 +37,12 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, longest_move=1e3):
+def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, longest_move=1e3, chains=CHAINS):
     start = exact_draws(
-        CHAINS * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau
+        chains * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau
     )
     if sampler.walkers > 1:
-        start = start.reshape(CHAINS, sampler.walkers, 2)
+        start = start.reshape(chains, sampler.walkers, 2)
     extras = Extras(lambda x: centred_powers(x, inverse_temperature=tau))
     config = RunConfig(warmup, draws, draws, longest_move=longest_move)
     return sample(BentDensity(), sampler, start, config=config, seed=seed, extras=extras)
@@ -134,13 +134,20 @@ def test_hamcmc_stays_in_the_law():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("walkers", [2, 4])
-def test_hamcmc_with_other_numbers_of_walkers_stays_in_the_law(walkers):
-    """With a shorter step.
+@pytest.mark.parametrize("walkers, step", [(2, 0.002), (4, 0.00025)])
+def test_hamcmc_with_other_numbers_of_walkers_stays_in_the_law(walkers, step):
+    """With a shorter step, for a short time.
 
-    Pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs.
+    Pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs: at a
+    step of 0.002 13 % of the chains of four walkers diverge, and the others leave the law; at
+    0.00025 2 % diverge.
+
+    In so short a time the moments are little better known than by exact draws of all walkers. With
+    4,800 walkers the bounds are 3.5 standard errors or more, and bounds and z scores together are a
+    false alarm in 1 of 1,300 runs. With 600, those of 300 chains, the bounds would be 1.3 to 1.7.
     """
-    assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500)[0])
+    sampler = HamcmcConfig(step, walkers=walkers, **PAIRS)
+    assert_in_law(run(sampler, draws=1500, chains=2400)[0])
 
 
 @pytest.mark.slow
