@@ -13,6 +13,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
 from bandgap.sources.measured_errors import error_of, levels_help
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
+from bandgap.structures import Problem
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, record_of
 from tests.unit.descriptors.samples import ethanol, record
