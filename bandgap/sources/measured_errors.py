@@ -1,8 +1,8 @@
 """Measured errors of methods on kinds of crystals, from which methods are proposed.
 
-The table measured_errors.csv is in this folder. `python -m benchmarks crystals --table FILE` writes
-its rows; others were recorded with `bandgap compare`. Each row has its date and command. Imports no
-torch.
+The table measured_errors.csv is in this folder. `python -m benchmarks crystals --table FILE` and
+`python -m benchmarks metals --table FILE` write its rows; others were recorded with `bandgap
+compare`. Each row has its date and command. Imports no torch.
 """
 
 import csv

@@ -167,7 +167,10 @@ def test_printed_figures_of_some_rows_are_means_over_the_rows_of_all_splits(
     assert "CRPS with metals: -25.0 %." in printed
 
 
-def test_one_side_is_printed_without_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_side_is_printed_without_a_comparison(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     figures = {name: 1.0 for name, *_ in COLUMNS if name != "seconds"}
     print_metals("stacking", [fit_with("stacking", 0, n_large=1.0, n_certain=1.0, **figures)])
     printed = capsys.readouterr().out
