@@ -19,6 +19,7 @@ import pytest
 from ase.io import write
 
 from bandgap.foundation.machine import cores
+from bandgap.jobs.added_runs import add_run_archive
 from bandgap.jobs.added_sources import add_folder
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
@@ -29,6 +30,8 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import TASKS
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
+from bandgap.storage.run_archives import run_archive
+from tests.unit.calculations.vasprun_text import vasprun
 from tests.unit.conftest import gaps_of, make_records
 from tests.unit.jobs.changed_start import staying_start_up
 from tests.unit.jobs.payloads import source_payload
@@ -175,6 +178,7 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         endless = begin(request=REQUEST.changed(settings={"sampler": {"draws": 1_000_000}}))
         failing = jobs.submit("transfer", dataset="gone")
         curve = jobs.submit("learning_curve", dataset="gone", run="gone")
+        proposing = jobs.submit("propose", dataset="gone", run="gone")
         last = jobs.submit("transfer", dataset="gone")
         waits["train_source"] = jobs.start_after(trained, run.job)
         jobs.wait(run.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
@@ -187,7 +191,8 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         jobs.store.request_cancel(WS, endless.job.id)
         waits["a cancelled transfer"] = jobs.start_after(endless.job, failing)
         waits["a failed transfer"] = jobs.start_after(failing, curve)
-        waits["learning_curve"] = jobs.start_after(curve, last)
+        waits["learning_curve"] = jobs.start_after(curve, proposing)
+        waits["propose"] = jobs.start_after(proposing, last)
         assert [state for state, _ in jobs.outcomes(endless.job, failing)] == [
             "cancelled",
             "failed",
@@ -198,8 +203,20 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
         new = jobs.library.add_dataset(WS, "new", purpose="prediction", files=[("w.xyz", WATER)])
         demo = jobs.library.add_dataset(WS, "demo", origin="demo")
         offered = jobs.library.add_dataset(WS, "offered", origin="folder")
+        archive = run_archive(jobs.home.run_folder(run.run), name="run")
+        outputs = jobs.library.add_dataset(
+            WS, "outputs", purpose="calculations", files=[("vasprun.xml", vasprun().encode())]
+        )
+        text = WATER.replace(b"water", b"Properties=species:S:1:pos:R:3 gap_eV=7.1")
+        labelled = jobs.library.add_dataset(WS, "labelled", files=[("l.extxyz", text)])
         short = [
-            jobs.submit("predict", dataset=new.id, run=run.run, name="p"),
+            prediction := jobs.submit("predict", dataset=new.id, run=run.run, name="p"),
+            jobs.submit(
+                "explain", dataset=new.id, run=run.run, prediction=prediction.id, n=1, row=None
+            ),
+            jobs.submit("read_calculations", dataset=outputs.id),
+            jobs.submit("label_calculations", dataset=labelled.id, level_of_theory="PBE"),
+            add_run_archive(jobs.store, jobs.library, WS, archive, name="run"),
             jobs.submit("check", dataset=dataset.id),
             jobs.submit("domain", dataset=dataset.id, source=source),
             add_folder(jobs.store, jobs.library, WS, folder),

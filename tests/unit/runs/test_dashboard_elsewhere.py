@@ -39,7 +39,7 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
 
     The dashboard and its worker share it; those of the engine receive items and return results.
     """
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
     files = {}
     for place, engine in (("elsewhere", "dask"), ("local", "")):
         monkeypatch.setenv(ENGINE, engine)
@@ -50,14 +50,15 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
         workspace = str(uuid.UUID(int=7))
         dataset = add_labelled_set(home, workspace, world, source_folder)
         run = str(uuid.UUID(int=8))
-        how = {
+        request = TransferRequest(
+            method="nptl", settings=STACK, n=16, n_test=4, seed=1, device="cpu"
+        )
+        payload = {
             "run": run,
             "dataset": dataset.id,
             "source": "toy",
-            "method": "nptl",
-            "settings": STACK,
+            "request": request.to_values(),
         }
-        payload = how | {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
         job = jobs.submit(
             workspace, "transfer", title="transfer", payload=payload, subject=dataset.id
         )

@@ -97,7 +97,7 @@ def killing_at_work(
 def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
     two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
     monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 40)
     records = [*make_records(400, seed=31, prefix="new"), world.broken, world.foreign]
     note, updates = killing(two_workers, lambda update: update.done > 100)
@@ -307,7 +307,7 @@ def test_electron_levels_are_the_same_bytes_though_a_worker_is_killed(
     two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tblite")
-    monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_SLOW_STRUCTURES_FOR_PROCESSES", 0)
     monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_CHUNK_ATOMS", 20)
     records = [*make_records(40, seed=33, prefix="new"), world.broken]
     levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
