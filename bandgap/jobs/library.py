@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,12 @@ from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verd
 from bandgap.runs.requests import TransferRequest
 
 Kind = Literal["source", "method", "descriptor", "system"]
-T = TypeVar("T")
+_ENTRY_TYPES: Mapping[Kind, type[Any]] = {
+    "source": SourceEntry,
+    "method": MethodEntry,
+    "descriptor": PresetEntry,
+    "system": SystemEntry,
+}
 
 
 class Library:
@@ -295,19 +300,19 @@ class Library:
 
         Empty before a worker has registered them.
         """
-        return self._entries("method", MethodEntry)
+        return self._entries("method")
 
     def shipped_sources(self) -> dict[str, SourceEntry]:
         """Return the shipped source models by id."""
-        return self._entries("source", SourceEntry)
+        return self._entries("source")
 
     def presets(self) -> dict[str, PresetEntry]:
         """Return the descriptor presets by name."""
-        return self._entries("descriptor", PresetEntry)
+        return self._entries("descriptor")
 
     def system(self) -> SystemEntry | None:
         """Return the worker's machine, None before a worker has registered it."""
-        return self._entries("system", SystemEntry).get("worker")
+        return self._entries("system").get("worker")
 
     def is_registered(self, kind: Kind) -> bool:
         """Return whether the worker has registered entries of a kind."""
@@ -322,7 +327,7 @@ class Library:
             connection.execute("DELETE FROM catalogue WHERE kind = ?", (kind,))
             connection.executemany("INSERT INTO catalogue VALUES (?, ?, ?, ?)", rows)
 
-    def _entries(self, kind: Kind, entry_type: type[T]) -> dict[str, T]:
+    def _entries(self, kind: Kind) -> dict[str, Any]:
         rows = self.database.rows(
             "SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind
         )
@@ -330,7 +335,7 @@ class Library:
             for row in rows:
                 parse_json(row["body"], what="body")
         try:
-            return {row["id"]: _entry(entry_type, row["body"]) for row in rows}
+            return {row["id"]: _entry(kind, row["body"]) for row in rows}
         except (ConfigError, TypeError):
             return {}  # of a worker of another version; the next worker to start replaces them
 
@@ -361,7 +366,6 @@ def _request(text: str) -> TransferRequest:
 
 
 @lru_cache(maxsize=1024)
-def _entry(entry_type: type[T], body: str) -> T:
+def _entry(kind: Kind, body: str) -> Any:
     """Return an entry of the catalogue, which is not to be changed."""
-    entry: T = from_dict(entry_type, json.loads(body))
-    return entry
+    return from_dict(_ENTRY_TYPES[kind], json.loads(body))

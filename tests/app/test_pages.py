@@ -26,6 +26,12 @@ def test_page_of_an_empty_workspace_shows_what_to_do(
     assert sentence in texts(visit(name))
 
 
+def test_upload_is_the_primary_button_of_the_data_page_without_data(visit: Visit) -> None:
+    at = visit("data")
+    primary = [button.label for button in at.button if button.proto.type == "primary"]
+    assert primary == ["Check the files"]
+
+
 def test_data_page_shows_a_verdict_for_every_file(visit: Visit, workspace: Workspace) -> None:
     workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
     at = visit("data")

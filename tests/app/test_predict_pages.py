@@ -155,8 +155,9 @@ def test_few_notes_are_below_the_table_and_many_in_a_column() -> None:
         "['status', 'note']",
         "['status', 'note']",
     ]
-    (caption,) = at.caption
-    assert caption.value == "**cell\\_0**: far"
+    (expander,) = at.expander
+    assert expander.label == "Notes on 1 structure"
+    assert expander.markdown[0].value == "**cell\\_0**: far"
 
 
 def test_more_notes_than_are_listed_are_counted() -> None:
@@ -169,9 +170,9 @@ def test_more_notes_than_are_listed_are_counted() -> None:
         names = [f"cell {number}" for number in range(36)]
         notes_below(pd.DataFrame({"id": names, "note": notes}))
 
-    (caption,) = AppTest.from_function(page).run().caption
-    assert caption.value.count(": far") == 4
-    assert "2 more structures with a note: mark a row" in caption.value
+    (notes,) = AppTest.from_function(page).run().markdown
+    assert notes.value.count(": far") == 4
+    assert "2 more structures with a note: mark a row" in notes.value
 
 
 def test_row_without_a_prediction_has_no_interval_text(

@@ -42,21 +42,21 @@ def first_visit() -> None:
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         st.subheader("Upload your own structures", anchor=False)
-        upload_form()
+        upload_form(primary=True)
     with right_column:
         st.subheader("Start with the demo data", anchor=False)
         st.write(
             "Molecular crystals with gaps from tight-binding calculations, and a source model that "
             "was trained on other molecules: enough to try the whole way in a few minutes."
         )
-        demo_button(primary=True)
+        demo_button()
         if second_demo():
             carry_out(lambda: uploads.add_demo("demo-inorganic"))
 
 
-def demo_button(*, primary: bool = False) -> None:
+def demo_button() -> None:
     """Draw the button that adds the demo crystals; two presses add them once."""
-    if st.button("Use the demo data", type="primary" if primary else "secondary"):
+    if st.button("Use the demo data"):
         carry_out(uploads.add_demo)
 
 
@@ -66,8 +66,11 @@ def second_demo() -> bool:
     return st.button("Use Materials Project crystals", icon=":material/diamond:")
 
 
-def upload_form() -> None:
-    """Draw the form for uploads and, if the server has a folder, the form for its entries."""
+def upload_form(*, primary: bool = False) -> None:
+    """Draw the form for uploads and, if the server has a folder, the form for its entries.
+
+    `primary` is whether its button is the primary one of the page.
+    """
     with st.form(f"upload-{session.form_key('upload')}", border=False):
         files = st.file_uploader(
             "Structure files",
@@ -76,7 +79,7 @@ def upload_form() -> None:
         )
         st.caption(GAP_TABLE_HINT)
         name = st.text_input("Name of the data set", placeholder="named after the first file")
-        if st.form_submit_button("Check the files"):
+        if st.form_submit_button("Check the files", type="primary" if primary else "secondary"):
             if not files:
                 st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
                 return

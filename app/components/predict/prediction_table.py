@@ -335,7 +335,8 @@ def notes_below(frame: pd.DataFrame) -> None:
             f"{words.count(n_more, 'more structure')} with a note: mark a row, or choose what to "
             "show above the table."
         )
-    st.caption("  \n".join(lines))
+    with st.expander(f"Notes on {words.count(len(noted_rows), 'structure')}"):
+        st.markdown("  \n".join(lines))
 
 
 def chosen_structure(table: Table, row: int, *, dataset: str) -> None:

@@ -21,8 +21,8 @@ ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
 }
 COLUMNS = ERROR_COLUMNS | {
-    "formula": st.column_config.Column("formula", width=150),
-    "note": st.column_config.Column("note", width=170),
+    "formula": st.column_config.Column("formula", width=118),
+    "note": st.column_config.Column("note", width=236),  # three lines of the longest notes
 }
 
 

@@ -196,9 +196,10 @@ def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str,
     n_known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).n_known
     if propose(target, n_known=n_known).transfers:
         return first.id, ""
+    which = f"all {total:,}" if not n_known else f"{total - n_known:,} of the {total:,}"
     return NO_SOURCE, (
-        f"Proposed, because {first.title} knows all elements of {n_known:,} of "
-        f"{words.count(total, 'structure')}. Any source model can be chosen all the same."
+        f"Proposed, because {first.title} was trained without an element of {which} structures. "
+        "Any source model can be chosen all the same."
     )
 
 
