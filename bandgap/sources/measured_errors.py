@@ -198,13 +198,14 @@ def error_of(
     levels: ElectronLevels = "none",
     like: MeasuredError | None = None,
     potentials: Collection[str] = (),
+    n: int | None = None,
 ) -> MeasuredError | None:
     """Return the measured error of a method on a kind of crystals, None if there is none.
 
     Of several rows it is the one that was measured together with `like`, then one with no other
     pretrained potentials than the installed ones, whose extras are `potentials`, and with most of
-    them, then the one that was measured with the most other methods, then the one with the fewest
-    labels.
+    them, then the one that was measured with the most other methods, then the one with the number
+    of labels nearest to `n`, by default with the fewest.
     """
     rows = [
         row
@@ -221,7 +222,7 @@ def error_of(
             is_available,
             len(row.potentials) if is_available else 0,
             sizes[row.group],
-            -row.n,
+            -row.n if n is None else -abs(row.n - n),
         )
 
     return max(rows, key=preference, default=None)

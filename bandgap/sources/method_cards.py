@@ -86,6 +86,7 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
             levels=proposal.levels,
             like=like,
             potentials=proposal.potentials,
+            n=target.n,
         )
         condition = ""
         if row is None and proposal.levels == MOLECULES:
@@ -95,6 +96,7 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
                 has_source=proposal.transfers,
                 like=like,
                 potentials=proposal.potentials,
+                n=target.n,
             )
             condition = WITHOUT_LEVELS
         cards.append(MethodCard(role, name, row, condition))

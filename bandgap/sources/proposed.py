@@ -235,7 +235,7 @@ def propose(
             f"The gaps were computed with {target.level_of_theory}: {METHOD} electron levels as "
             "features would nearly give the answer, and are not used."
             + (_SHOWS_LAYERS_ITSELF if method == LAYERS else ""),
-            _measured(target.kind, method, transfers=True),
+            _measured(target, method, transfers=True),
         )
     return _features_of_source(
         target, levels_installed=levels_installed, bonds_installed=bonds_installed
@@ -256,7 +256,7 @@ def _best_method(target: Target, *, transfers: bool, levels: ElectronLevels, oth
 
 
 def _measured(
-    kind: CrystalKind,
+    target: Target,
     method: str,
     *,
     transfers: bool,
@@ -264,7 +264,10 @@ def _measured(
     potentials: Collection[str] = (),
 ) -> str:
     """Return the measured error of a method in words, with that without levels; "" for none."""
-    row = error_of(kind, method, has_source=transfers, levels=levels, potentials=potentials)
+    kind = target.kind
+    row = error_of(
+        kind, method, has_source=transfers, levels=levels, potentials=potentials, n=target.n
+    )
     if row is None:
         return ""
     without = error_of(kind, method, has_source=transfers, like=row) if levels != "none" else None
@@ -356,7 +359,7 @@ def _without_source(
         if method == WITHOUT_SOURCE
         else "No source model is used."
     )
-    measured = _measured(target.kind, method, transfers=False, levels=levels, potentials=potentials)
+    measured = _measured(target, method, transfers=False, levels=levels, potentials=potentials)
     learns = "They also learn" if method == WITHOUT_SOURCE else "The method also learns"
     if levels == METHOD:
         reason += f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}."
@@ -439,7 +442,7 @@ def _features_of_source(
         method,
         levels,
         reason,
-        _measured(target.kind, method, transfers=True, levels=levels),
+        _measured(target, method, transfers=True, levels=levels),
         gain=gain,
         alternative="" if method == LAYERS else LAYERS,
         alternative_shows="" if method == LAYERS else shows,

@@ -173,6 +173,17 @@ def test_cards_have_errors_with_the_installed_potentials(
     assert method_cards(target, proposal)[0].measured == row
 
 
+@pytest.mark.parametrize(("n", "labelled"), [(None, 100), (60, 100), (240, 100), (260, 400)])
+def test_error_is_that_with_the_nearest_number_of_labels(n: int | None, labelled: int) -> None:
+    kind = "inorganic perovskites with metals among them, GLLB-SC"
+    row = error_of(kind, "stacking", has_source=False, n=n)
+    assert row.n == labelled
+    target = replace(TARGETS[kind], n=n)
+    proposal = propose(target, transfers=False)
+    assert f"({labelled} labelled, 200 held out): RMSE {row.text}." in proposal.measured
+    assert [card.measured.n for card in method_cards(target, proposal)] == 3 * [labelled]
+
+
 def test_kind_without_a_measurement_has_no_best_method() -> None:
     assert best_measured("crystals of any elements, PBE", has_source=True) is None
     assert error_of(ORGANIC, "stacking", has_source=True) is None
