@@ -7,6 +7,7 @@ it, and so may a file that needs more memory than its limit. It imports nothing 
 
 import contextlib
 import json
+import os
 import sys
 from typing import Any, Final
 
@@ -101,4 +102,8 @@ def _unpacked_bytes(metadata: Any, names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_code = main()
+    with contextlib.suppress(OSError):  # the reader has closed the pipe
+        sys.stdout.flush()
+    # Everything is sent: threads of libraries that abort at the end of Python are no damage.
+    os._exit(exit_code)
