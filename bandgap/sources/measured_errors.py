@@ -207,12 +207,7 @@ def error_of(
     them, then the one that was measured with the most other methods, then the one with the number
     of labels nearest to `n`, by default with the fewest.
     """
-    rows = [
-        row
-        for row in measured_errors()
-        if (row.kind, row.method, row.levels) == (kind, method, levels)
-        and (row.source != NO_SOURCE) == has_source
-    ]
+    rows = _rows_of(kind, method, has_source=has_source, levels=levels)
     sizes = Counter(row.group for row in measured_errors())
 
     def preference(row: MeasuredError) -> tuple[bool, bool, int, int, int]:
@@ -241,12 +236,7 @@ def gain_of_potentials(
     `potentials` are the extras of the installed potentials. Both errors are of the same splits.
     None if no error was measured with more of them, or if it was not lower.
     """
-    rows = [
-        row
-        for row in measured_errors()
-        if (row.kind, row.method, row.levels) == (kind, method, levels)
-        and (row.source != NO_SOURCE) == has_source
-    ]
+    rows = _rows_of(kind, method, has_source=has_source, levels=levels)
     pairs = [
         (more, now)
         for more in rows
@@ -271,14 +261,20 @@ def levels_help(
 
     Only errors that were measured together are compared.
     """
-    rows = [
-        row
-        for row in measured_errors()
-        if (row.kind, row.method, row.source != NO_SOURCE) == (kind, method, has_source)
-    ]
     return any(
         row.rmse_eV < other.rmse_eV
-        for row in rows
-        for other in rows
-        if (row.levels, other.levels) == (levels, "none") and other.measured_with(row)
+        for row in _rows_of(kind, method, has_source=has_source, levels=levels)
+        for other in _rows_of(kind, method, has_source=has_source, levels="none")
+        if other.measured_with(row)
     )
+
+
+def _rows_of(
+    kind: CrystalKind, method: str, *, has_source: bool, levels: ElectronLevels
+) -> list[MeasuredError]:
+    return [
+        row
+        for row in measured_errors()
+        if (row.kind, row.method, row.levels) == (kind, method, levels)
+        and (row.source != NO_SOURCE) == has_source
+    ]
