@@ -210,17 +210,20 @@ def run_crystals(
         _entrant_method(name).transfers for name in config.methods
     )
     for name in (*config.sets, *([SOURCE_SET] if trains_source else [])):
-        for file in filter(None, (SETS[name].structures, SETS[name].table)):
-            if not (data / file).is_file():
-                raise InputError(
-                    f"{data} has no {file}. Give the folder that contains the data sets."
-                )
+        check_files(data, SETS[name])
     check_table_folder(out, *(f"{name}.jsonl" for name in SETS), "source")
     out.mkdir(parents=True, exist_ok=True)
     job = CrystalsJob(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
     for name in config.sets:
         for fit in _fits_on(name, job):
             yield name, fit
+
+
+def check_files(data: Path, crystal_set: CrystalSet) -> None:
+    """Raise InputError if a file of a set is missing in `data`."""
+    for file in filter(None, (crystal_set.structures, crystal_set.table)):
+        if not (data / file).is_file():
+            raise InputError(f"{data} has no {file}. Give the folder that contains the data sets.")
 
 
 def errors_file(out: Path, name: str) -> Path:

@@ -38,6 +38,7 @@ from benchmarks.crystal_facts import facts_of, reusable_fits
 from benchmarks.crystals import (
     CrystalSet,
     all_elements,
+    check_files,
     check_potentials,
     descriptor_without_source,
     fingerprint_of,
@@ -122,9 +123,7 @@ def run_metals(
     InputError
         If a file is missing in `data`, before any fit.
     """
-    for file in (PEROVSKITES.structures, PEROVSKITES.table):
-        if not (data / file).is_file():
-            raise InputError(f"{data} has no {file}. Give the folder that contains the data sets.")
+    check_files(data, PEROVSKITES)
     check_table_folder(out, RESULTS)
     out.mkdir(parents=True, exist_ok=True)
     labelled = labelled_of(PEROVSKITES, data, progress)

@@ -45,7 +45,7 @@ from bandgap.sources.sets import open_sources
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.transfer import TargetData, get_method
 from benchmarks.crystal_facts import facts_of
-from benchmarks.crystals import SETS, CrystalSet, fingerprint_of, labelled_of
+from benchmarks.crystals import SETS, CrystalSet, check_files, fingerprint_of, labelled_of
 from benchmarks.metals import PEROVSKITES as METALS
 
 STRATEGIES: Final = ("random", "reduction", "improvement")
@@ -146,10 +146,7 @@ def run_next(
         If a file is missing in `data`, before any fit.
     """
     for name in config.sets:
-        crystals = NEXT_SETS[name].crystals
-        for file in filter(None, (crystals.structures, crystals.table)):
-            if not (data / file).is_file():
-                raise InputError(f"{data} has no {file}. Give the folder with the data sets.")
+        check_files(data, NEXT_SETS[name].crystals)
     check_table_folder(out, RESULTS)
     out.mkdir(parents=True, exist_ok=True)
     stored_fits = read_lines(out / RESULTS, lambda values: NextFit(**values), what="fit")
