@@ -44,15 +44,12 @@ from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
-from bandgap.runs.fitting import fit_members
-from bandgap.runs.origin import Members, descriptor_taken
+from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.measured_errors import CrystalKind, MeasuredError
-from bandgap.sources.model import SourceConfig, SourceModel
-from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import descriptor_for_labelled, no_source
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.no_source import descriptor_for_labelled
 from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
-from bandgap.sources.stored import source_fingerprint
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
@@ -60,6 +57,7 @@ from bandgap.transfer import Method, TargetData, get_method
 from benchmarks.crystal_facts import facts_of, reusable_fits
 from benchmarks.crystal_peers import PEERS, Peer
 from benchmarks.kept_parts import file_digest, kept_source
+from benchmarks.method_start import MethodStart
 from benchmarks.paired import append_errors
 
 LABEL: Final = "gap_eV"
@@ -425,28 +423,23 @@ def entrant_on(
         members = open_sources(folder).load(verify=False)
         source_descriptor = next(iter(members[0].values())).descriptor
         descriptor = descriptor_taken(source_descriptor, method, elements) or source_descriptor
+        start = MethodStart(descriptor, members)
         return Entrant(
             replace(descriptor, levels=levels),
-            functools.partial(_own_draws, method, descriptor, members),
-            fingerprint_of(members),
+            functools.partial(_own_draws, method, start),
+            start.fingerprint,
         )
     descriptor = descriptor_without_source(labelled, job.config.potentials)
     descriptor = replace(descriptor, bonds=job.config.bonds)
     return Entrant(
-        replace(descriptor, levels=levels), functools.partial(_own_draws, method, descriptor, ())
+        replace(descriptor, levels=levels),
+        functools.partial(_own_draws, method, MethodStart(descriptor)),
     )
 
 
 def all_elements(labelled: LabelledSet) -> tuple[str, ...]:
     """Return the elements of all structures, sorted."""
     return tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
-
-
-def fingerprint_of(members: Members) -> str:
-    """Return the fingerprint of all networks of a source."""
-    return fingerprint(
-        [source_fingerprint(model) for member in members for model in member.values()]
-    )
 
 
 def descriptor_without_source(
@@ -484,24 +477,9 @@ def _entrant_method(name: str) -> Method:
 
 
 def _own_draws(
-    method: Method,
-    descriptor: DescriptorConfig,
-    members: Sequence[Mapping[str, SourceModel]],
-    train: Table,
-    test: Table,
-    seed: int,
+    method: Method, start: MethodStart, train: Table, test: Table, seed: int
 ) -> PredictiveDraws:
-    """Fit a method, with the source's networks (extended to new elements) or without a source.
-
-    Features after those of the descriptor are electron levels.
-    """
-    data = TargetData(train.features, train.gaps_eV)
-    start = grown_members(members, descriptor, data.features) or [
-        {"none": no_source(descriptor, data.features, data.gaps_eV)}
-    ]
-    posterior = fit_members(
-        method, start, data, method.configure({}), head=next(iter(start[0])), seed=seed
-    )
+    posterior = start.posterior(method, TargetData(train.features, train.gaps_eV), seed=seed)
     return posterior.predictive_draws(test.features)
 
 

@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.table import LabelledSet, learnable
-from bandgap.descriptors import DescriptorConfig
+from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.gap_scores import area_under_roc
 from bandgap.evaluation.metrics import coverage, crps_mixture_each, mean_width, rmse
@@ -27,10 +26,8 @@ from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.runs.compared_fits import ComparedFit, append_fit
 from bandgap.runs.fitting import fit_gaps, fit_members
-from bandgap.runs.origin import Members, descriptor_taken
+from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.measured_errors import NO_SOURCE, MeasuredError
-from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import no_source
 from bandgap.sources.sets import open_sources
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.transfer import TargetData, get_method
@@ -41,11 +38,12 @@ from benchmarks.crystals import (
     check_files,
     check_potentials,
     descriptor_without_source,
-    fingerprint_of,
     labelled_of,
     parts_of,
     rows_of_fits,
 )
+from benchmarks.method_start import MethodStart
+from benchmarks.paired import append_errors
 
 PEROVSKITES: Final = CrystalSet(
     "perov5_gllb/cifs.zip",
@@ -56,6 +54,7 @@ PEROVSKITES: Final = CrystalSet(
     kind="inorganic perovskites with metals among them, GLLB-SC",
 )
 RESULTS: Final = "metals.jsonl"
+ERRORS: Final = "metals-errors.jsonl"  # errors and CRPS of single structures
 AS_GAPS: Final = ", zeros as gaps"  # after the name of a method
 LEVEL: Final = 0.95
 LARGE_EV: Final = 1.0  # mean prediction from which coverage is measured apart
@@ -91,20 +90,6 @@ class MetalsBenchmark:
                 )
 
 
-@dataclass(frozen=True)
-class _Start:
-    """What a method starts from: the descriptor, and the networks of a source."""
-
-    descriptor: DescriptorConfig
-    members: Members = ()
-
-    def members_for(self, data: TargetData) -> Members:
-        """Return the networks, extended to new elements; one without weights if there are none."""
-        return grown_members(self.members, self.descriptor, data.features) or [
-            {"none": no_source(self.descriptor, data.features, data.gaps_eV)}
-        ]
-
-
 def run_metals(
     data: Path,
     out: Path,
@@ -124,13 +109,12 @@ def run_metals(
         If a file is missing in `data`, before any fit.
     """
     check_files(data, PEROVSKITES)
-    check_table_folder(out, RESULTS)
+    check_table_folder(out, RESULTS, ERRORS)
     out.mkdir(parents=True, exist_ok=True)
     labelled = labelled_of(PEROVSKITES, data, progress)
     for name in config.methods:
         start = _start(name, labelled, config)
-        source = fingerprint_of(start.members) if start.members else ""
-        facts = facts_of(labelled, config.n_test, start.descriptor, source=source)
+        facts = facts_of(labelled, config.n_test, start.descriptor, source=start.fingerprint)
         keys = [
             (side, n, seed)
             for n in config.sizes
@@ -156,10 +140,15 @@ def run_metals(
             train, test = parts_of(table, labelled, n=n, n_test=config.n_test, seed=seed)
             learned = TargetData(train.features, train.gaps_eV)
             started = time.perf_counter()
-            draws = _draws(name, side, start, learned, test.features, seed)
+            fit_side = fit_gaps if side.endswith(AS_GAPS) else fit_members
+            posterior = start.posterior(get_method(name), learned, seed=seed, fit=fit_side)
+            draws = posterior.predictive_draws(test.features)
             seconds = time.perf_counter() - started
             figures = figures_of_side(draws, test.gaps_eV)
             fit = ComparedFit(side, n, seed, figures, seconds, made_of=facts)
+            errors_eV = _by_id(test, draws.flat_means_eV.mean(axis=0) - test.gaps_eV)
+            crps_eV = _by_id(test, _crps_eV(draws, test.gaps_eV))
+            append_errors(out / ERRORS, side, n, seed, errors_eV, crps_eV)
             append_fit(out / RESULTS, fit)
             yield fit
 
@@ -179,31 +168,25 @@ def measured_rows(
     )
 
 
-def _start(name: str, labelled: LabelledSet, config: MetalsBenchmark) -> _Start:
+def _start(name: str, labelled: LabelledSet, config: MetalsBenchmark) -> MethodStart:
     method = get_method(name)
     if config.source is None or not method.transfers:
-        return _Start(descriptor_without_source(labelled, config.potentials))
+        return MethodStart(descriptor_without_source(labelled, config.potentials))
     members = open_sources(config.source).load(verify=False)
     descriptor = next(iter(members[0].values())).descriptor
     elements = all_elements(labelled)
-    return _Start(descriptor_taken(descriptor, method, elements) or descriptor, members)
+    return MethodStart(descriptor_taken(descriptor, method, elements) or descriptor, members)
 
 
-def _draws(
-    name: str,
-    side: str,
-    start: _Start,
-    learned: TargetData,
-    features: NDArray[np.floating[Any]],
-    seed: int,
-) -> PredictiveDraws:
-    """Fit one side of a method, and return the draws of the test rows."""
-    method = get_method(name)
-    fit = fit_gaps if side.endswith(AS_GAPS) else fit_members
-    members = start.members_for(learned)
-    head = next(iter(members[0]))
-    posterior = fit(method, members, learned, method.configure({}), head=head, seed=seed)
-    return posterior.predictive_draws(features)
+def _by_id(table: Table, values: Floats) -> dict[str, float]:
+    return dict(zip(table.ids, values.tolist(), strict=True))
+
+
+def _crps_eV(draws: PredictiveDraws, gaps_eV: Floats) -> Floats:
+    """Return the CRPS (n,) in eV; not cut at zero without a probability of a metal."""
+    if draws.p_metal is None:
+        return crps_mixture_each(gaps_eV, draws.centres_eV, sds=draws.sds_eV)
+    return draws.gaps.crps_eV(gaps_eV)
 
 
 def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]:
@@ -211,25 +194,29 @@ def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]
 
     `n_large` and `n_certain` are the numbers of rows of two of them. Without a probability of a
     metal, the score of a metal is minus the mean, and the distribution is not cut at zero.
+    `expected_coverage` is the mean probability of the 95 % intervals by the distributions
+    themselves: more than 95 % where a metal is more probable than that.
     """
     mean = draws.flat_means_eV.mean(axis=0)
     if draws.p_metal is None:
         tails = [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]
         lower, upper = mixture_quantiles(draws.centres_eV, draws.sds_eV, tails)
-        crps = crps_mixture_each(gaps_eV, draws.centres_eV, sds=draws.sds_eV)
+        inside = np.full(mean.size, LEVEL)
         score = -mean
         is_certain = np.zeros(mean.size, dtype=bool)
     else:
         lower, upper = draws.gaps.interval(LEVEL)
-        crps = draws.gaps.crps_eV(gaps_eV)
+        below = np.where(lower > 0, draws.gaps.cdf(lower), 0.0)
+        inside = draws.gaps.cdf(upper) - below
         score = draws.p_metal
         is_certain = draws.p_metal > CERTAIN
     is_large = mean > LARGE_EV
     figures = {
         "rmse_eV": rmse(gaps_eV, mean),
-        "crps_eV": float(crps.mean()),
+        "crps_eV": float(_crps_eV(draws, gaps_eV).mean()),
         "auc": area_under_roc(gaps_eV <= ZERO_EV, score),
-        "coverage": coverage(gaps_eV, lower, upper=upper),
+        "coverage_95": coverage(gaps_eV, lower, upper=upper),
+        "expected_coverage": float(inside.mean()),
         "below_zero": float((lower < 0).mean()),
         "width_eV": mean_width(lower, upper),
         "n_large": float(is_large.sum()),

@@ -26,7 +26,6 @@ from scipy.stats import t as student_t
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, learnable
-from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import rmse
 from bandgap.foundation.errors import InputError
@@ -38,15 +37,14 @@ from bandgap.predictions.details import joint_subset
 from bandgap.predictions.table import LEVELS
 from bandgap.predictions.window import Window
 from bandgap.predictions.window_ranking import rank_for_window
-from bandgap.runs.fitting import fit_members
-from bandgap.runs.origin import Members
-from bandgap.sources.no_source import descriptor_for_labelled, no_source
+from bandgap.sources.no_source import descriptor_for_labelled
 from bandgap.sources.sets import open_sources
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.transfer import TargetData, get_method
 from benchmarks.crystal_facts import facts_of
-from benchmarks.crystals import SETS, CrystalSet, check_files, fingerprint_of, labelled_of
+from benchmarks.crystals import SETS, CrystalSet, check_files, labelled_of
 from benchmarks.metals import PEROVSKITES as METALS
+from benchmarks.method_start import MethodStart
 
 STRATEGIES: Final = ("random", "reduction", "improvement")
 RESULTS: Final = "next.jsonl"
@@ -188,7 +186,7 @@ def run_next(
 def _curve(
     name: str,
     table: Table,
-    start: "_Start",
+    start: MethodStart,
     config: NextBenchmark,
     *,
     seed: int,
@@ -337,38 +335,18 @@ def figures_by_strategy(
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
-    """What a method starts from: the descriptor, and the networks of a source."""
-
-    descriptor: DescriptorConfig
-    members: Members
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the source, "" if there is none."""
-        return fingerprint_of(self.members) if self.members else ""
-
-
-@dataclass(frozen=True, eq=False)
 class _Learner:
     """A method with its source, which is trained on any number of labels."""
 
     method: str
     window: Window
-    start: _Start
+    start: MethodStart
     seed: int
 
     def predict(self, train: Table, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return the draws of structures after training."""
-        method = get_method(self.method)
         data = TargetData(train.features, train.gaps_eV)
-        members = self.start.members or [
-            {"": no_source(self.start.descriptor, data.features, data.gaps_eV)}
-        ]
-        head = next(iter(members[0]))
-        posterior = fit_members(
-            method, members, data, method.configure({}), head=head, seed=self.seed
-        )
+        posterior = self.start.posterior(get_method(self.method), data, seed=self.seed)
         return posterior.predictive_draws(features)
 
 
@@ -386,12 +364,12 @@ def _drawn_of(next_set: NextSet, data: Path, progress: Progress) -> LabelledSet:
     return LabelledSet(records, labelled.gaps_eV[drawn], labelled.level_of_theory)
 
 
-def _start_of(next_set: NextSet, labelled: LabelledSet) -> _Start:
+def _start_of(next_set: NextSet, labelled: LabelledSet) -> MethodStart:
     """Return what the method of a set starts from.
 
     Structures with elements that the source lacks cannot be described.
     """
     if get_method(next_set.method).transfers:
         members = open_sources(demo_source_folder()).load(verify=False)
-        return _Start(next(iter(members[0].values())).descriptor, members)
-    return _Start(descriptor_for_labelled(labelled.records, labelled.gaps_eV), ())
+        return MethodStart(next(iter(members[0].values())).descriptor, members)
+    return MethodStart(descriptor_for_labelled(labelled.records, labelled.gaps_eV))

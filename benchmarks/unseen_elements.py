@@ -21,13 +21,12 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.runs.comparison import heldout_figures
-from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import descriptor_taken
-from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import descriptor_for_labelled, no_source
+from bandgap.sources.no_source import descriptor_for_labelled
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import TargetData, get_method
 from benchmarks.crystals import SETS, labelled_of
+from benchmarks.method_start import MethodStart
 
 METHODS: Final = ("stacking", "gaussian_process", "kernel_ridge", "gradient_boosting", "feature_gp")
 SHARES: Final = (0.04, 0.4)  # of a set's structures, of elements that are withheld
@@ -112,12 +111,7 @@ def _figures(
         descriptor = descriptor_taken(source_descriptor, method, train_elements) or descriptor
     tables = [_table(labelled, part, descriptor, settings) for part in rows]
     data = TargetData(tables[0].features, tables[0].gaps_eV)
-    start = grown_members(members, descriptor, data.features) or [
-        {"none": no_source(descriptor, data.features, data.gaps_eV)}
-    ]
-    posterior = fit_members(
-        method, start, data, method.configure({}), head=next(iter(start[0])), seed=seed
-    )
+    posterior = MethodStart(descriptor, members).posterior(method, data, seed=seed)
     familiar, unseen = (_errors(posterior, table) for table in tables[1:])
     return {"features": len(tables[0].features[0]), "familiar": familiar, "unseen": unseen}
 

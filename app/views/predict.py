@@ -15,6 +15,7 @@ from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose, choose_run
 from app.components.shared.run_files import (
     extxyz_of,
+    finished_runs,
     read_calibrator,
     read_details,
     read_predictions,
@@ -29,40 +30,53 @@ from bandgap.jobs.store import Job
 
 UPLOAD = "New files"
 DATASET = "A data set of this workspace"
+PURPOSE = "Predicting needs a finished transfer."
 
 
 def page() -> None:
     frame.heading(
         "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
     )
-    run = choose_run("Predicting needs a finished transfer.", refits_first=True)
+    if not finished_runs():
+        choose_run(PURPOSE)  # says what to do
+        return
+    run_place, prediction_place = st.columns(2, gap="medium")
+    with run_place:
+        run = choose_run(PURPOSE, refits_first=True)
     if run is None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
     predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
+    if predictions:
+        with prediction_place:
+            job = choose_prediction(predictions)
     offers_demo = demo_crystals_button(run)
     if not predictions:
         predict_form(run, primary=not offers_demo)
         return
     with st.expander("Predict other structures"):
-        predict_form(run, primary=not offers_demo)
-    result(run, predictions)
+        predict_form(run, primary=False)
+    result(run, job, primary=not offers_demo)
 
 
-def result(run: RunRow, predictions: list[Job]) -> None:
+def choose_prediction(predictions: list[Job]) -> Job:
+    """Draw the select box of the predictions of a run, and return the selected one."""
     by_id = {job.id: job for job in predictions}
     names = {i: job.payload["name"] for i, job in by_id.items()}
-    picked = next(iter(names))
-    if len(names) > 1:
-        picked = choose(
-            "prediction", "Predicted structures", names, key="prediction-select", width=520
-        )
+    picked = choose("prediction", "Predicted structures", names, key="prediction-select")
     session.choose("prediction", picked)
-    job = by_id[picked]
+    return by_id[picked]
+
+
+def result(run: RunRow, job: Job, *, primary: bool) -> None:
+    """Draw a prediction, or how far its job is.
+
+    `primary` is whether its button may be the primary one of the page.
+    """
     if job.state != "finished":
         job_panel(job, noun="prediction")
         if job.state in resuming.STOPPED:
-            stopped(job)
+            stopped(job, primary=primary)
         return
     predicted = read_predictions(run.id, job.id)
     files = read_run(run.id)
@@ -83,11 +97,12 @@ def result(run: RunRow, predictions: list[Job]) -> None:
             dataset=job.payload["dataset"],
             extxyz=extxyz_of(run.id, job.id),
             learned=learned,
-        )
+        ),
+        primary=primary,
     )
 
 
-def stopped(job: Job) -> None:
+def stopped(job: Job, *, primary: bool) -> None:
     """Offer to resume after the last finished chunk, or to restart if none was finished."""
     label = "Start it again"
     if n_predicted := resuming.n_predicted_rows(stores.home(), job.payload):
@@ -97,7 +112,12 @@ def stopped(job: Job) -> None:
             "stored for 14 days."
         )
         label = "Resume this prediction"
-    if st.button(label, type="primary", key=f"again-{job.id}", icon=":material/resume:"):
+    if st.button(
+        label,
+        type="primary" if primary else "secondary",
+        key=f"again-{job.id}",
+        icon=":material/resume:",
+    ):
         carry_out(partial(resume, job))
 
 

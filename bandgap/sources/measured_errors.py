@@ -140,11 +140,14 @@ def read_table(path: Path) -> tuple[MeasuredError, ...]:
 
 
 def write_rows(path: Path, new_rows: Iterable[MeasuredError]) -> None:
-    """Write rows into a table, in place of rows of the same setting and method by any command."""
+    """Write rows into a table, in place of those of the same setting, test rows and method.
+
+    Rows with another number of held-out structures are of other splits, and stay.
+    """
     rows = list(new_rows)
-    replaced = {(*row.setting, row.method) for row in rows}
+    replaced = {(*row.setting, row.n_test, row.method) for row in rows}
     stored = read_table(path) if path.exists() else ()
-    table = [row for row in stored if (*row.setting, row.method) not in replaced] + rows
+    table = [row for row in stored if (*row.setting, row.n_test, row.method) not in replaced] + rows
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(
             file, [field.name for field in fields(MeasuredError)], lineterminator="\n"

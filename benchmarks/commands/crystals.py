@@ -174,8 +174,11 @@ def print_criteria(
             if best := best_of_both(fits, values_by_fit[figure], figure=figure, n=n):
                 difference = _difference(best.difference)
                 typer.echo(f"n = {n}: {best.ours} minus {best.peer}, {title}: {difference}.")
-        if comparison := proposed(fits, n, method=method):
+        if comparison := proposed(fits, n, method=method, values_by_fit=values_by_fit):
             typer.echo(f"n = {n}: {method}, {_proposed(comparison)}")
+            for figure, (_, other) in comparison.above.items():
+                difference = _difference(comparison.differences[figure])
+                typer.echo(f"n = {n}: {method} minus {other}, {FIGURES[figure]}: {difference}.")
 
 
 def _difference(difference: "Difference | None") -> str:
@@ -193,7 +196,8 @@ def _proposed(comparison: "Proposed") -> str:
     from benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT
 
     above = " and ".join(
-        f"{percent:.1f} % above the best {FIGURES[figure]} ({best})"
+        f"{abs(percent):.1f} % {'below' if percent < 0 else 'above'} the lowest {FIGURES[figure]} "
+        f"of the others ({best})"
         for figure, (percent, best) in comparison.above.items()
     )
     low, high = (f"{100 * end:.0f}" for end in COVERAGE)

@@ -69,10 +69,13 @@ def test_every_table_of_a_page_has_a_button_for_its_csv(
     at = visit(name, **filled.choices)
     assert n_tables(at)
     headers = tables_without_csv(at)
+    labels = [button.proto.label for button in at.get("download_button")]
     if name == "result":  # its rows are in the table of all held-out structures
         assert headers.pop(0)[-1] == "note"
-        labels = [button.proto.label for button in at.get("download_button")]
         assert "Held-out predictions (CSV)" in labels
+    if name == "predict":  # the button is above the table, beside the number of predictions
+        assert headers.pop(0)[0] == "id"
+        assert labels[0] == "Predictions (CSV)"
     assert headers == []
 
 

@@ -49,18 +49,38 @@ def test_best_method_is_compared_with_best_peer_by_each_figure(capsys) -> None:
 
 def test_proposed_method_is_compared_with_the_best_and_with_the_limits_of_coverage(capsys) -> None:
     print_criteria(FITS, VALUES, method="stacking")
-    assert capsys.readouterr().out.splitlines()[2] == (
-        "n = 100: stacking, which the page Train proposes, is 2.5 % above the best RMSE "
-        "(gaussian_process) and 0.0 % above the best CRPS (stacking), within 3 %. "
-        "Its coverage of 94.0 % is within 93 to 97 %."
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == (
+        "n = 100: stacking, which the page Train proposes, is 2.5 % above the lowest RMSE of the "
+        "others (gaussian_process) and 7.3 % below the lowest CRPS of the others "
+        "(gaussian_process), within 3 %. Its coverage of 94.0 % is within 93 to 97 %."
     )
+    resamplings = "(95 % of 2,000 resamplings of the test structures:"
+    assert lines[3:] == [
+        "n = 100: stacking minus gaussian_process, RMSE: "
+        f"+0.005 eV {resamplings} +0.005 to +0.005).",
+        "n = 100: stacking minus gaussian_process, CRPS: "
+        f"-0.008 eV {resamplings} -0.008 to -0.008).",
+    ]
+
+
+def test_proposed_method_without_values_of_single_structures_has_no_difference(capsys) -> None:
+    print_criteria(FITS, {"rmse_eV": {}, "crps_eV": SCORES}, method="stacking")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "stacking minus ga" in line]
+    assert "RMSE: not available, because values of single structures are missing." in lines[0]
+    assert "CRPS: -0.008 eV" in lines[1]
+
+
+def test_proposed_method_is_not_compared_with_itself(capsys) -> None:
+    print_criteria([fit("stacking")], VALUES, method="stacking")
+    assert capsys.readouterr().out == ""
 
 
 def test_proposed_method_outside_of_the_limits_is_reported(capsys) -> None:
     fits = [*FITS[1:], fit("stacking", coverage=0.98, rmse_eV=0.21)]
     print_criteria(fits, VALUES, method="stacking")
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "proposes" in line]
-    assert "5.0 % above the best RMSE" in line
+    assert "5.0 % above the lowest RMSE" in line
     assert "not within 3 %. Its coverage of 98.0 % is not within 93" in line
 
 
@@ -69,14 +89,15 @@ def test_proposed_method_outside_of_the_limits_is_reported(capsys) -> None:
 )
 def test_coverage_is_compared_with_both_limits(coverage: float, covers: bool) -> None:
     fits = [fit("stacking", seed, coverage=coverage) for seed in (0, 1)]
-    comparison = proposed(fits, N, method="stacking")
+    fits.append(fit("gaussian_process"))
+    comparison = proposed(fits, N, method="stacking", values_by_fit=VALUES)
     assert comparison is not None
     assert comparison.covers == covers
 
 
 def test_best_of_all_can_be_a_peer() -> None:
     fits = [fit("stacking"), fit("MBTR, kernel ridge", rmse_eV=0.1)]
-    comparison = proposed(fits, N, method="stacking")
+    comparison = proposed(fits, N, method="stacking", values_by_fit=VALUES)
     assert comparison is not None
     assert not comparison.near
     percent, best = comparison.above["rmse_eV"]

@@ -153,7 +153,7 @@ def test_printed_figures_of_some_rows_are_means_over_the_rows_of_all_splits(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    common = {"rmse_eV": 1.0, "auc": 0.8, "coverage": 0.9, "below_zero": 0.0, "width_eV": 2.0}
+    common = {"rmse_eV": 1.0, "auc": 0.8, "coverage_95": 0.9, "below_zero": 0.0, "width_eV": 2.0}
     fits = []
     for name, crps_eV in (("stacking", 0.3), (f"stacking{AS_GAPS}", 0.4)):
         # Coverage of 100 % of one structure and of 50 % of three; no certain metal.

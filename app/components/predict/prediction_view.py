@@ -64,12 +64,20 @@ class StoredPrediction:
     learned: Collection[str] = ()
 
 
-def prediction_view(prediction: StoredPrediction) -> None:
-    """Draw the choice of the interval, the table with its figure, and what to compute next."""
-    level, kind, available = choose_interval(prediction.predictions.conformal, key="interval-kind")
+def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
+    """Draw the choice of the interval, the table with its figure, and what to compute next.
+
+    `primary` is whether the CSV of the predictions is the primary button of the page.
+    """
+    interval_place, window_place = st.columns([5, 4], gap="medium")
+    with interval_place:
+        level, kind, available = choose_interval(
+            prediction.predictions.conformal, key="interval-kind"
+        )
     if not available:
         return
-    window = choose_window()
+    with window_place:
+        window = choose_window()
     changes = IntervalChanges()
     if prediction.predictions.domain_p is not None:
         changes = choose_interval_changes()
@@ -78,7 +86,9 @@ def prediction_view(prediction: StoredPrediction) -> None:
         changed = replace(prediction, predictions=changes.apply(prediction.predictions))
         if changes and (text := changes_sentence(prediction.run, changes, level=level, kind=kind)):
             st.caption(text)
-        _predictions(changed, level=level, kind=kind, window=window, changes=changes)
+        _predictions(
+            changed, level=level, kind=kind, window=window, changes=changes, primary=primary
+        )
     with next_tab:
         next_view(
             prediction.predictions,
@@ -98,6 +108,7 @@ def _predictions(
     kind: IntervalKind,
     window: Window | None,
     changes: IntervalChanges,
+    primary: bool,
 ) -> None:
     predictions = prediction.predictions
     details = prediction.details
@@ -107,7 +118,9 @@ def _predictions(
         predictions.to_columns(level, kind, window=window), details, prediction.learned
     )
     counts = counts_of(predictions)
-    st.markdown(summary(counts))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(summary(counts), width="content")
+        _csv_button(prediction, level=level, kind=kind, window=window, primary=primary)
     if domain := domain_sentence(counts):
         st.caption(domain)
     if predictions.domain_p is not None:
@@ -194,6 +207,32 @@ def map_selection(prediction: StoredPrediction, table: prediction_table.Table) -
     )
 
 
+def _csv_button(
+    prediction: StoredPrediction,
+    *,
+    level: float,
+    kind: IntervalKind,
+    window: Window | None,
+    primary: bool,
+) -> None:
+    def as_csv() -> bytes:
+        return prediction_files.download_csv(
+            prediction.predictions, prediction.details, level=level, kind=kind, window=window
+        )
+
+    downloads.file_button(
+        "Predictions (CSV)",
+        as_csv,
+        f"{_file_name(prediction)}.csv",
+        kind="primary" if primary else "secondary",
+    )
+
+
+def _file_name(prediction: StoredPrediction) -> str:
+    """Return the name of downloaded files, without a suffix."""
+    return f"predictions-{prediction.run.id[:8]}"
+
+
 def _downloads(
     prediction: StoredPrediction,
     *,
@@ -226,15 +265,9 @@ def _downloads(
             unusual=unusual,
         )
 
-    def as_csv() -> bytes:
-        return prediction_files.download_csv(
-            prediction.predictions, prediction.details, level=level, kind=kind, window=window
-        )
-
-    name = f"predictions-{prediction.run.id[:8]}"
+    name = _file_name(prediction)
     path = prediction.extxyz
     with st.container(horizontal=True):
-        downloads.file_button("Predictions (CSV)", as_csv, f"{name}.csv")
         downloads.file_button(
             "Run and settings (JSON)",
             about,

@@ -189,7 +189,7 @@ NEXT_PAGES: Mapping[NextStep, str] = {
     "train": "views/train.py",
 }
 NEXT_REASONS: Mapping[NextStep, str] = {
-    "more draws": "The chains have not agreed: more draws come before everything else.",
+    "more draws": "More draws come before everything else.",
     "calibrate": "Chance does not explain the coverage of the intervals: a calibrator corrects "
     "their width.",
     "predict": "Nothing is left to do for this model.",

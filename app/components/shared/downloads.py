@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -116,7 +116,7 @@ def table_csv(make: Callable[[], pd.DataFrame], name: str) -> None:
         lambda: csv_text(make()).encode(),
         name,
         key=f"csv-{name}",
-        is_light=True,
+        kind="tertiary",
     )
 
 
@@ -128,12 +128,9 @@ def file_button(
     *,
     key: str = "",
     help: str = "",
-    is_light: bool = False,
+    kind: Literal["primary", "secondary", "tertiary"] = "secondary",
 ) -> None:
-    """Offer a file that is made on request; the suffix of its name determines the MIME type.
-
-    A light button has no border.
-    """
+    """Offer a file that is made on request; the suffix of its name determines the MIME type."""
     attempt = session.stored_object(f"download-{key or label}-{name}", Attempt)
     pressed = st.download_button(
         label,
@@ -142,8 +139,8 @@ def file_button(
         mime=_MIME[name.rpartition(".")[2]],
         key=key or None,
         help=help or None,
-        type="tertiary" if is_light else "secondary",
-        icon=":material/download:" if is_light else None,
+        type=kind,
+        icon=None if kind == "secondary" else ":material/download:",
     )
     below = st.empty()
     if pressed:

@@ -97,6 +97,15 @@ def test_written_rows_replace_those_of_the_same_setting_and_method(tmp_path: Pat
     assert read_table(path) == (other, better)
 
 
+def test_written_rows_leave_those_of_other_held_out_structures(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    row = measured_errors()[0]
+    other_splits = replace(row, n_test=row.n_test + 1)
+    write_rows(path, [row])
+    write_rows(path, [other_splits])
+    assert read_table(path) == (row, other_splits)
+
+
 def test_row_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     write_rows(path, [measured_errors()[0]])
