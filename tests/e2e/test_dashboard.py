@@ -39,7 +39,7 @@ TOUR = {  # name of the picture in the README, and its first text
     "Data": ("tour-1-data", "Crystal structures and the band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
     "Posterior": ("tour-3-posterior", "held-out structures the error is"),
-    "Predict": ("tour-4-predict", "Predicted structures"),
+    "Predict": ("tour-4-predict", "structures predicted"),
 }
 DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme are slow tests
 FOREIGN = "This workspace does not contain the run that the address names."
