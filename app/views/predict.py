@@ -184,12 +184,14 @@ def _submit(run: RunRow, baselines: Labels | None, dataset: Dataset) -> Job:
 
 
 def _files() -> list[Any]:
-    return st.file_uploader(
+    files = st.file_uploader(
         "New structures",
         accept_multiple_files=True,
         help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
         + help_link("reference/file-formats", "Structure files"),
     )
+    st.caption(FILES_HINT)
+    return files
 
 
 def _baseline_table(name: str) -> Any:
@@ -216,6 +218,7 @@ def _choose_dataset(datasets: list[Dataset]) -> Dataset | None:
     ]
 
 
+FILES_HINT = "CIF, POSCAR, extXYZ and other files of structures, or a zip of them."
 _DATASET_HELP = (
     "All its structures are predicted; those without a known gap can be ranked for what to compute "
     "next."
