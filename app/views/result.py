@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.components.result import details_view, downloads_view
+from app.components.result.companions import companions_view
 from app.components.result.learning_view import learning_view
 from app.components.result.map_section import map_section, map_switch
 from app.components.result.run_result import RunResult, read_result
@@ -30,6 +31,7 @@ def page() -> None:
     result = read_result(run)
     verdict_view(result)
     refit_caption(run, result.files.manifest)
+    companions_view(run)
     step = next_step_view(result)
     warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
     if step == "more draws":  # the button is the advice

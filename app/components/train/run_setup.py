@@ -1,6 +1,6 @@
 """The form that starts transfers: data, source model, methods and split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from app.components.shared.estimate_words import estimate_sentence, rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
 from app.components.shared.run_files import finished_runs, run_figures
+from app.components.train.first_answer import with_first_answer
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
@@ -42,7 +43,7 @@ from bandgap.jobs.starting import start_transfer
 from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.measured_errors import CrystalKind, levels_help
-from bandgap.sources.method_cards import method_cards
+from bandgap.sources.method_cards import MethodCard, method_cards
 from bandgap.sources.proposed import Proposal, Target, propose
 
 
@@ -106,6 +107,7 @@ def setup_form(
         bonds_installed=bonds_installed,
         potentials=stores.installed_potentials(),
     )
+    cards = method_cards(target, proposal)
     cards_place = st.container()
     left_column, right_column = st.container(key="train-split").columns(2, gap="large")
     more = st.container()
@@ -114,7 +116,7 @@ def setup_form(
             methods,
             parts=source.parts if transfers else None,
             proposal=proposal,
-            cards=method_cards(target, proposal),
+            cards=cards,
             errors_here=errors_on(dataset, source),
             more=more,
         )
@@ -158,16 +160,35 @@ def setup_form(
         requests = tested_alike(requests, lacking, methods)
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
         problem = problem or levels_obstacle(requests, dataset)
+        if not problem:
+            requests = with_first_answer(
+                requests,
+                fast=fast_method(cards, choice.time_places),
+                request_of=lambda name: with_method(base, name, methods[name], sampler_lengths),
+                dataset=dataset,
+                source=source,
+                times=times,
+                lacking=lacking,
+                methods=methods,
+            )
         start_button(
             dataset,
             source,
             requests,
+            n_chosen=len(picked),
             methods=methods,
             times=times,
             usable=total,
             problem=problem,
             primary=primary,
         )
+
+
+def fast_method(cards: Sequence[MethodCard], methods: Collection[str]) -> str | None:
+    """Return the method of the card "Fast", None where that is not one of the shown `methods`."""
+    return next(
+        (card.method for card in cards if card.role == "Fast" and card.method in methods), None
+    )
 
 
 def errors_on(dataset: Dataset, source: Source) -> dict[str, str]:
@@ -223,20 +244,24 @@ def start_button(
     source: Source,
     requests: Sequence[TransferRequest],
     *,
+    n_chosen: int,
     methods: Mapping[str, MethodEntry],
     times: TransferTimes,
     usable: int,
     problem: str,
     primary: bool,
 ) -> None:
-    """Draw the estimated time or the problem, and the button that starts the transfers."""
+    """Draw the estimated time or the problem, and the button that starts the transfers.
+
+    The button names the number of chosen methods; a first answer is not one of them.
+    """
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
         device = stores.device_of(requests[0].device)
         time_text = estimate_sentence(times.estimates(requests), device=device)
         st.caption(" ".join(filter(None, [time_text, features_sentence(source, usable)])))
-    label = "Start the transfer" if len(requests) < 2 else f"Start {len(requests)} transfers"
+    label = "Start the transfer" if n_chosen < 2 else f"Start {n_chosen} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
         start(dataset, source, requests, methods=methods)

@@ -1,0 +1,86 @@
+"""A first answer: a fast method learns from the same structures before a slow one."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from app.components.shared import stores
+from app.components.shared.estimate_words import rounded
+from app.components.shared.guide_links import help_link
+from app.components.train.transfer_times import TransferTimes
+from app.components.train.unseen_elements import Methods, Unseen, tested_alike, too_few_known
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.sources import Source
+from bandgap.runs.requests import TransferRequest
+
+SLOW_S = 60.0  # estimated time from which a transfer is preceded by a fast one
+TIMES_FASTER = 4.0
+
+SPLIT = ("n", "n_test", "seed", "levels", "by_formula", "conformal_share", "baseline")
+
+
+def with_first_answer(
+    requests: Sequence[TransferRequest],
+    *,
+    fast: str | None,
+    request_of: Callable[[str], TransferRequest],
+    dataset: Dataset,
+    source: Source,
+    times: TransferTimes,
+    lacking: Unseen,
+    methods: Methods,
+) -> list[TransferRequest]:
+    """Draw the choice of a first answer, and return the requests with it, if it is ticked.
+
+    It is offered for one slow transfer, where the fast method of the cards is at least four times
+    faster and has not learned from the same structures yet.
+
+    Parameters
+    ----------
+    requests
+        The transfers to start.
+    fast
+        The fast method, None where no card shows one.
+    request_of
+        Returns the request of a method by its name.
+    dataset, source, times, lacking, methods
+        Those of the form.
+    """
+    unchanged = list(requests)
+    if len(unchanged) != 1 or fast in (None, unchanged[0].method):
+        return unchanged
+    first = request_of(str(fast))
+    slow_time = times.estimate(unchanged[0])
+    fast_time = times.estimate(first)
+    if slow_time is None or fast_time is None or slow_time.seconds < SLOW_S:
+        return unchanged
+    if slow_time.seconds < TIMES_FASTER * fast_time.seconds:
+        return unchanged
+    if _exists(first, dataset, source):
+        return unchanged
+    both = tested_alike([first, *unchanged], lacking, methods)
+    if too_few_known(both, lacking, methods):
+        return unchanged
+    ticked = st.checkbox(
+        f"First answer after about {rounded(fast_time.seconds)}",
+        value=True,
+        key="first-answer",
+        help=_HELP.format(title=methods[str(fast)].title)
+        + help_link("tutorials/first-prediction", "The same in the dashboard"),
+    )
+    return both if ticked else unchanged
+
+
+def _exists(request: TransferRequest, dataset: Dataset, source: Source) -> bool:
+    """Return whether a run of the workspace has the method, the data, the source and the split."""
+    return any(
+        (run.dataset, run.source, run.method) == (dataset.id, source.id, request.method)
+        and all(getattr(run.request, name) == getattr(request, name) for name in SPLIT)
+        for run in stores.library().runs(dataset.workspace)
+    )
+
+
+_HELP = (
+    "A fast method, {title}, learns from the same structures first and is tested on the same ones. "
+    "The page opens its result, with intervals, while the chosen method is still under way."
+)
