@@ -121,7 +121,8 @@ def run_metals(
             for seed in config.seeds
             for side in ([f"{name}{AS_GAPS}"] if config.zeros_as_gaps else []) + [name]
         ]
-        done = reusable_fits(out / RESULTS, keys, facts)
+        stored = reusable_fits(out / RESULTS, keys, facts)
+        done = {key: fit for key, fit in stored.items() if "expected_coverage" in fit.figures}
         yield from done.values()
         missing_keys = [key for key in keys if key not in done]
         if not missing_keys:
@@ -195,7 +196,7 @@ def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]
     `n_large` and `n_certain` are the numbers of rows of two of them. Without a probability of a
     metal, the score of a metal is minus the mean, and the distribution is not cut at zero.
     `expected_coverage` is the mean probability of the 95 % intervals by the distributions
-    themselves: more than 95 % where a metal is more probable than that.
+    themselves (`interval_probabilities`).
     """
     mean = draws.flat_means_eV.mean(axis=0)
     if draws.p_metal is None:

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from app.components.result import details_view, downloads_view
-from app.components.result.companions import companions_view
 from app.components.result.learning_view import learning_view
 from app.components.result.map_section import map_section, map_switch
 from app.components.result.run_result import RunResult, read_result
+from app.components.result.slow_transfer import slow_transfer_view
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.result.worst_view import heldout_structure, worst_table
 from app.components.shared import frame
@@ -31,7 +31,7 @@ def page() -> None:
     result = read_result(run)
     verdict_view(result)
     refit_caption(run, result.files.manifest)
-    companions_view(run)
+    slow_transfer_view(run)
     step = next_step_view(result)
     warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
     if step == "more draws":  # the button is the advice

@@ -18,6 +18,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
 EXTENDS = "extends"  # in the payload: the id of the finished run of fewer draws
+FIRST_ANSWER = "first_answer"  # in the payload: the id of the run of a fast method before this one
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,20 @@ def start_transfer(
     title: str,
     parent: str = "",
     extends: str = "",
+    first_answer: str = "",
 ) -> Started:
     """Queue a transfer to a data set and add its run, or return the run of the same work.
 
     `source` is the id of a source model in the workspace, or `NO_SOURCE`. The request names its
     method. With `parent`, the id of a tested run, the job refits that run on all labels. With
     `extends`, the id of a finished run of fewer draws, sampling continues from that run's last
-    checkpoint if it is still stored; the result is the same without.
+    checkpoint if it is still stored; the result is the same without. `first_answer` is the id of
+    the run of a fast method on the same split that was started before this one.
     """
     workspace = dataset.workspace
-    work = fingerprint(
-        [dataset.id, _gaps(library, dataset), source, request.work, *([parent] if parent else [])]
-    )
-    earlier = [
-        job for job in jobs.jobs(workspace, kinds=["transfer"], limit=10_000) if _work(job) == work
-    ]
-    if earlier and (earlier[0].active or earlier[0].state == "finished"):
+    work = _work_of(library, dataset, source=source, request=request, parent=parent)
+    earlier = _jobs_of_work(jobs, workspace, work)
+    if earlier and _need_not_start(earlier[0]):
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
@@ -73,6 +72,7 @@ def start_transfer(
                 "work": work,
                 **({PARENT: parent} if parent else {}),
                 **({EXTENDS: extends} if extends else {}),
+                **({FIRST_ANSWER: first_answer} if first_answer else {}),
             },
             subject=run_id,
             submit_key=key,
@@ -89,8 +89,37 @@ def start_transfer(
     return Started(run_id, job, new=True)
 
 
-def _work(job: Job) -> str:
-    return str(job.payload.get("work", ""))
+def is_started(
+    jobs: JobStore, library: Library, dataset: Dataset, *, source: str, request: TransferRequest
+) -> bool:
+    """Return whether `start_transfer` would find a finished or active run of the same work."""
+    work = _work_of(library, dataset, source=source, request=request)
+    earlier = _jobs_of_work(jobs, dataset.workspace, work)
+    return bool(earlier) and _need_not_start(earlier[0])
+
+
+def _work_of(
+    library: Library,
+    dataset: Dataset,
+    *,
+    source: str,
+    request: TransferRequest,
+    parent: str = "",
+) -> str:
+    """Return the fingerprint of what a transfer computes."""
+    return fingerprint(
+        [dataset.id, _gaps(library, dataset), source, request.work, *([parent] if parent else [])]
+    )
+
+
+def _jobs_of_work(jobs: JobStore, workspace: str, work: str) -> list[Job]:
+    """Return the jobs that compute this, newest first."""
+    transfers = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
+    return [job for job in transfers if job.payload.get("work", "") == work]
+
+
+def _need_not_start(job: Job) -> bool:
+    return job.active or job.state == "finished"
 
 
 def _gaps(library: Library, dataset: Dataset) -> str:

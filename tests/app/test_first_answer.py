@@ -6,8 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.entries import MethodEntry, SourceEntry
+from bandgap.jobs.resuming import restart_run
+from bandgap.jobs.starting import Started, start_transfer
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
+from bandgap.runs.requests import TransferRequest
 from bandgap.transfer.shared.cost import Cost
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
@@ -18,12 +21,14 @@ Visit = Callable[..., AppTest]
 LABEL = "First answer after about "
 
 
-def register(workspace: Workspace, *, slow_s: float) -> None:
-    """Register a method of this time, and the fast one of the cards."""
+def register(workspace: Workspace, *, slow_s: float, fast_s: float = 0.1) -> None:
+    """Register a slow method and the fast one of the cards, with their times."""
     workspace.library.register_methods(
         {
             "btl_pcp_pe": MethodEntry("BTL-PCP", "Samples all layers.", cost=Cost(slow_s, slow_s)),
-            "last_layer_ridge": MethodEntry("Ridge output layer", "Fast.", cost=Cost(0.1, 0.1)),
+            "last_layer_ridge": MethodEntry(
+                "Ridge output layer", "Fast.", cost=Cost(fast_s, fast_s)
+            ),
         }
     )
 
@@ -77,23 +82,85 @@ def test_first_answer_is_not_offered_before_quick_or_several_methods(
     assert offers(tick(visit("train"), "Ridge output layer")) == []
 
 
-def test_result_of_a_first_answer_says_how_far_the_slow_transfer_is_and_then_its_error(
-    visit: Visit, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+def test_first_answer_is_offered_if_four_times_faster(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    register(workspace, slow_s=600.0, fast_s=300.0)
+    assert offers(visit("train")) == []
+    register(workspace, slow_s=600.0, fast_s=100.0)
+    assert len(offers(visit("train"))) == 1
+
+
+def test_second_press_starts_nothing_and_selects_the_first_answer(
+    visit: Visit, workspace: Workspace
 ) -> None:
+    register(workspace, slow_s=600.0)
+    workspace.add_labelled()
+    other_tab = visit("train")
+    at = visit("train")
+    click(click(at, "Start the transfer"), "Start the transfer")
+    click(other_tab, "Start the transfer")
+    first, _ = transfers(workspace)
+    assert at.query_params["run"] == other_tab.query_params["run"] == first.subject
+
+
+def test_first_answer_is_offered_again_after_both_were_cancelled(
+    visit: Visit, workspace: Workspace
+) -> None:
+    register(workspace, slow_s=600.0)
+    workspace.add_labelled()
+    click(visit("train"), "Start the transfer")
+    assert offers(visit("train")) == []
+    for job in transfers(workspace):
+        workspace.jobs.request_cancel(workspace.id, job.id)
+    assert len(offers(visit("train"))) == 1
+
+
+@pytest.fixture
+def first_answer(
+    workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Started]:
+    """A finished first answer on waters, and the waiting transfer that follows it."""
     source = train_source(tmp_path_factory.mktemp("source"))
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = workspace.add_labelled()
     first, _ = workspace.add_run(dataset, method="last_layer_ridge", n=36, n_test=24)
     work_all(workspace.home)
-    assert "on the same structures" not in texts(visit("result", run=first))
-    later, _ = workspace.add_run(dataset, method="kernel_ridge", n=36, n_test=24)
-    other_split, _ = workspace.add_run(dataset, method="kernel_ridge", n=30, n_test=24)
-    at = visit("result", run=first)
-    assert "is under way, with the same structures" in texts(at)
+    (row,) = workspace.library.datasets(workspace.id)
+    slow = start_transfer(
+        workspace.jobs,
+        workspace.library,
+        row,
+        source="demo",
+        request=TransferRequest(method="kernel_ridge", n=36, n_test=24, device="cpu"),
+        title="Kernel ridge",
+        first_answer=first,
+    )
+    return first, slow
+
+
+def test_result_of_a_first_answer_shows_the_error_of_the_slow_transfer_when_it_has_ended(
+    visit: Visit, workspace: Workspace, first_answer: tuple[str, Started]
+) -> None:
+    first, slow = first_answer
+    assert "Kernel ridge is waiting, with the same structures." in texts(visit("result", run=first))
     work_all(workspace.home)
     at = visit("result", run=first)
     (line,) = [m.value for m in at.markdown if "on the same structures" in m.value]
-    assert "has an RMSE of " in line and "(here " in line
+    assert line.startswith("Kernel ridge has an RMSE of ") and "(here 0." in line
     click(at, "See its result")
-    assert at.query_params["run"] == later != other_split
+    assert at.query_params["run"] == slow.run
     assert "on the same structures" not in texts(at)
+
+
+def test_result_of_a_first_answer_says_that_the_slow_transfer_was_cancelled_and_then_its_error(
+    visit: Visit, workspace: Workspace, first_answer: tuple[str, Started]
+) -> None:
+    first, slow = first_answer
+    workspace.jobs.request_cancel(workspace.id, slow.job.id)
+    at = visit("result", run=first)
+    assert "Kernel ridge, with the same structures, was cancelled." in texts(at)
+    run = workspace.library.run(workspace.id, slow.run)
+    assert run is not None
+    restart_run(workspace.jobs, workspace.library, run)
+    work_all(workspace.home)
+    assert "Kernel ridge has an RMSE of " in texts(visit("result", run=first))

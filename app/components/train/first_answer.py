@@ -11,12 +11,11 @@ from app.components.train.transfer_times import TransferTimes
 from app.components.train.unseen_elements import Methods, Unseen, tested_alike, too_few_known
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
+from bandgap.jobs.starting import is_started
 from bandgap.runs.requests import TransferRequest
 
 SLOW_S = 60.0  # estimated time from which a transfer is preceded by a fast one
 TIMES_FASTER = 4.0
-
-SPLIT = ("n", "n_test", "seed", "levels", "by_formula", "conformal_share", "baseline")
 
 
 def with_first_answer(
@@ -33,7 +32,7 @@ def with_first_answer(
     """Draw the choice of a first answer, and return the requests with it, if it is ticked.
 
     It is offered for one slow transfer, where the fast method of the cards is at least four times
-    faster and has not learned from the same structures yet.
+    faster, is tested on the same structures, and neither of the two was started before.
 
     Parameters
     ----------
@@ -47,40 +46,35 @@ def with_first_answer(
         Those of the form.
     """
     unchanged = list(requests)
-    if len(unchanged) != 1 or fast in (None, unchanged[0].method):
+    if len(unchanged) != 1 or fast is None or fast == unchanged[0].method:
         return unchanged
-    first = request_of(str(fast))
+    first = request_of(fast)
     slow_time = times.estimate(unchanged[0])
     fast_time = times.estimate(first)
     if slow_time is None or fast_time is None or slow_time.seconds < SLOW_S:
         return unchanged
     if slow_time.seconds < TIMES_FASTER * fast_time.seconds:
         return unchanged
-    if _exists(first, dataset, source):
+    both = [first, *unchanged]
+    if tested_alike(both, lacking, methods) != both or too_few_known(both, lacking, methods):
         return unchanged
-    both = tested_alike([first, *unchanged], lacking, methods)
-    if too_few_known(both, lacking, methods):
+    if any(
+        is_started(stores.jobs(), stores.library(), dataset, source=source.id, request=request)
+        for request in both
+    ):
         return unchanged
     ticked = st.checkbox(
         f"First answer after about {rounded(fast_time.seconds)}",
         value=True,
         key="first-answer",
-        help=_HELP.format(title=methods[str(fast)].title)
+        help=_HELP.format(title=methods[fast].title)
         + help_link("tutorials/first-prediction", "The same in the dashboard"),
     )
     return both if ticked else unchanged
 
 
-def _exists(request: TransferRequest, dataset: Dataset, source: Source) -> bool:
-    """Return whether a run of the workspace has the method, the data, the source and the split."""
-    return any(
-        (run.dataset, run.source, run.method) == (dataset.id, source.id, request.method)
-        and all(getattr(run.request, name) == getattr(request, name) for name in SPLIT)
-        for run in stores.library().runs(dataset.workspace)
-    )
-
-
 _HELP = (
-    "A fast method, {title}, learns from the same structures first and is tested on the same ones. "
-    "The page opens its result, with intervals, while the chosen method is still under way."
+    "A fast method, {title}, learns from the same structures first. It is tested on the same "
+    "held-out structures. If this page stays open, it then shows that result, with intervals, "
+    "while the chosen method is under way."
 )

@@ -39,7 +39,7 @@ from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
-from bandgap.jobs.starting import start_transfer
+from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
 from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.measured_errors import CrystalKind, levels_help
@@ -264,7 +264,8 @@ def start_button(
     label = "Start the transfer" if n_chosen < 2 else f"Start {n_chosen} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
-        start(dataset, source, requests, methods=methods)
+        has_first_answer = len(requests) > n_chosen
+        start(dataset, source, requests, has_first_answer=has_first_answer, methods=methods)
 
 
 def features_sentence(source: Source, n: int) -> str:
@@ -338,21 +339,27 @@ def start(
     source: Source,
     requests: Sequence[TransferRequest],
     *,
+    has_first_answer: bool,
     methods: Mapping[str, MethodEntry],
 ) -> None:
-    """Submit the transfers, select the first one, and show which runs existed before."""
+    """Submit the transfers, select the first one, and show which runs existed before.
+
+    With `has_first_answer` the first request is that of a first answer to the second one.
+    """
+    started: list[Started] = []
     try:
-        started = [
-            start_transfer(
-                stores.jobs(),
-                stores.library(),
-                dataset,
-                source=source.id,
-                request=request,
-                title=title_of(request, methods),
+        for request in requests:
+            started.append(
+                start_transfer(
+                    stores.jobs(),
+                    stores.library(),
+                    dataset,
+                    source=source.id,
+                    request=request,
+                    title=title_of(request, methods),
+                    first_answer=started[0].run if has_first_answer and started else "",
+                )
             )
-            for request in requests
-        ]
     except BandgapError as error:
         frame.problem(error)
         return
@@ -362,8 +369,20 @@ def start(
             "Finished before with the same settings and seed, which give the same result: "
             f"{', '.join(finished)}. Change the seed, the size or a setting for another run."
         )
-    session.choose("run", next((entry.run for entry in started if entry.new), started[0].run))
+    session.choose("run", run_to_show(started))
     st.rerun()
+
+
+def run_to_show(started: Sequence[Started]) -> str:
+    """Return the first new run; without one, the first run, or its active first answer."""
+    for entry in started:
+        if entry.new:
+            return entry.run
+    first_answer = str(started[0].job.payload.get(FIRST_ANSWER, ""))
+    is_active = any(
+        job.active and job.subject == first_answer for job in stores.jobs_of("transfer").values()
+    )
+    return first_answer if is_active else started[0].run
 
 
 def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> str:
