@@ -162,7 +162,7 @@ def own_journey(
     _train(visitor)
     visitor.choose_files(*new)
     visitor.press("Predict")
-    visitor.see("predicted")
+    visitor.see("structures predicted")
 
 
 def _train(visitor: Visitor) -> None:
