@@ -30,19 +30,17 @@ from bandgap.jobs.store import Job
 
 UPLOAD = "New files"
 DATASET = "A data set of this workspace"
-PURPOSE = "Predicting needs a finished transfer."
 
 
 def page() -> None:
     frame.heading(
         "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
     )
-    if not finished_runs():
-        choose_run(PURPOSE)  # says what to do
-        return
-    run_place, prediction_place = st.columns(2, gap="medium")
+    run_place = prediction_place = st.container()
+    if finished_runs():
+        run_place, prediction_place = st.columns(2, gap="medium")
     with run_place:
-        run = choose_run(PURPOSE, refits_first=True)
+        run = choose_run("Predicting needs a finished transfer.", refits_first=True)
     if run is None:
         return
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]

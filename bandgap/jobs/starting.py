@@ -7,6 +7,7 @@ not finish is started again.
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bandgap.foundation.config import fingerprint
@@ -51,8 +52,9 @@ def start_transfer(
     the run of a fast method on the same split that was started before this one.
     """
     workspace = dataset.workspace
-    work = _work_of(library, dataset, source=source, request=request, parent=parent)
-    earlier = _jobs_of_work(jobs, workspace, work)
+    gaps = _gaps(library, dataset)
+    work = _work_of(dataset, gaps, source=source, request=request, parent=parent)
+    earlier = _of_work(_transfers(jobs, workspace), work)
     if earlier and _need_not_start(earlier[0]):
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
@@ -89,32 +91,37 @@ def start_transfer(
     return Started(run_id, job, new=True)
 
 
-def is_started(
-    jobs: JobStore, library: Library, dataset: Dataset, *, source: str, request: TransferRequest
-) -> bool:
-    """Return whether `start_transfer` would find a finished or active run of the same work."""
-    work = _work_of(library, dataset, source=source, request=request)
-    earlier = _jobs_of_work(jobs, dataset.workspace, work)
-    return bool(earlier) and _need_not_start(earlier[0])
-
-
-def _work_of(
+def any_started(
+    jobs: JobStore,
     library: Library,
     dataset: Dataset,
     *,
     source: str,
-    request: TransferRequest,
-    parent: str = "",
+    requests: Sequence[TransferRequest],
+) -> bool:
+    """Return whether `start_transfer` would find a finished or active run of one of these."""
+    gaps = _gaps(library, dataset)
+    transfers = _transfers(jobs, dataset.workspace)
+    for request in requests:
+        earlier = _of_work(transfers, _work_of(dataset, gaps, source=source, request=request))
+        if earlier and _need_not_start(earlier[0]):
+            return True
+    return False
+
+
+def _work_of(
+    dataset: Dataset, gaps: str, *, source: str, request: TransferRequest, parent: str = ""
 ) -> str:
-    """Return the fingerprint of what a transfer computes."""
-    return fingerprint(
-        [dataset.id, _gaps(library, dataset), source, request.work, *([parent] if parent else [])]
-    )
+    """Return the fingerprint of what a transfer computes; `gaps` are those of `_gaps`."""
+    return fingerprint([dataset.id, gaps, source, request.work, *([parent] if parent else [])])
 
 
-def _jobs_of_work(jobs: JobStore, workspace: str, work: str) -> list[Job]:
+def _transfers(jobs: JobStore, workspace: str) -> list[Job]:
+    return jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
+
+
+def _of_work(transfers: Sequence[Job], work: str) -> list[Job]:
     """Return the jobs that compute this, newest first."""
-    transfers = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
     return [job for job in transfers if job.payload.get("work", "") == work]
 
 

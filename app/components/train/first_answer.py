@@ -11,7 +11,7 @@ from app.components.train.transfer_times import TransferTimes
 from app.components.train.unseen_elements import Methods, Unseen, tested_alike, too_few_known
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
-from bandgap.jobs.starting import is_started
+from bandgap.jobs.starting import any_started
 from bandgap.runs.requests import TransferRequest
 
 SLOW_S = 60.0  # estimated time from which a transfer is preceded by a fast one
@@ -58,10 +58,7 @@ def with_first_answer(
     both = [first, *unchanged]
     if tested_alike(both, lacking, methods) != both or too_few_known(both, lacking, methods):
         return unchanged
-    if any(
-        is_started(stores.jobs(), stores.library(), dataset, source=source.id, request=request)
-        for request in both
-    ):
+    if any_started(stores.jobs(), stores.library(), dataset, source=source.id, requests=both):
         return unchanged
     ticked = st.checkbox(
         f"First answer after about {rounded(fast_time.seconds)}",
