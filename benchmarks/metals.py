@@ -145,11 +145,16 @@ def run_metals(
             posterior = start.posterior(get_method(name), learned, seed=seed, fit=fit_side)
             draws = posterior.predictive_draws(test.features)
             seconds = time.perf_counter() - started
-            figures = figures_of_side(draws, test.gaps_eV)
+            crps_eV = _crps_eV(draws, test.gaps_eV)
+            figures = {
+                "crps_eV": float(crps_eV.mean()),
+                **figures_of_side(draws, test.gaps_eV),
+            }
             fit = ComparedFit(side, n, seed, figures, seconds, made_of=facts)
-            errors_eV = _by_id(test, draws.flat_means_eV.mean(axis=0) - test.gaps_eV)
-            crps_eV = _by_id(test, _crps_eV(draws, test.gaps_eV))
-            append_errors(out / ERRORS, side, n, seed, errors_eV, crps_eV)
+            errors_eV = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
+            append_errors(
+                out / ERRORS, side, n, seed, _by_id(test, errors_eV), _by_id(test, crps_eV)
+            )
             append_fit(out / RESULTS, fit)
             yield fit
 
@@ -191,7 +196,7 @@ def _crps_eV(draws: PredictiveDraws, gaps_eV: Floats) -> Floats:
 
 
 def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]:
-    """Return the figures of predictive draws on gaps (n,) in eV, without those of no row.
+    """Return figures of predictive draws on gaps (n,) in eV, without those of no row and the CRPS.
 
     `n_large` and `n_certain` are the numbers of rows of two of them. Without a probability of a
     metal, the score of a metal is minus the mean, and the distribution is not cut at zero.
@@ -214,7 +219,6 @@ def figures_of_side(draws: PredictiveDraws, gaps_eV: Floats) -> dict[str, float]
     is_large = mean > LARGE_EV
     figures = {
         "rmse_eV": rmse(gaps_eV, mean),
-        "crps_eV": float(_crps_eV(draws, gaps_eV).mean()),
         "auc": area_under_roc(gaps_eV <= ZERO_EV, score),
         "coverage_95": coverage(gaps_eV, lower, upper=upper),
         "expected_coverage": float(inside.mean()),

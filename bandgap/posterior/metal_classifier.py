@@ -12,7 +12,7 @@ and the weights are integrated out:
     p = Phi((w_1 m + w_2 t + w_3) / sqrt(1 + w_1^2 v + x' C x)),     x = (m, t, 1)
 
 m and v are mean and variance of f, w and C those of the weights. The probability is not closer to 0
-or 1 than 1 / (2 n + 2), as n rows cannot show more.
+or 1 than 1 / (2 n + 2), as n rows cannot show more. `MetalScores` are m, t and v of structures.
 """
 
 from collections.abc import Mapping
@@ -45,6 +45,25 @@ _ARRAYS = (
 
 
 @dataclass(frozen=True, eq=False)
+class MetalScores:
+    """Mean and variance (n,) of the Gaussian process, and the trees' normal score (n,)."""
+
+    mean: Floats
+    variance: Floats
+    t: Floats
+
+    def weighted(self, weights: Floats) -> Floats:
+        """Return the normal score (n,) of the probability at `weights` (3,), f integrated out."""
+        result: Floats = self.linear(weights) / np.sqrt(1.0 + weights[0] ** 2 * self.variance)
+        return result
+
+    def linear(self, weights: Floats) -> Floats:
+        """Return the weighted sum (n,) of the scores, in an order that does not depend on n."""
+        result: Floats = weights[0] * self.mean + weights[1] * self.t + weights[2]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
 class MetalClassifier:
     """Training rows of a Gaussian process with its sites, trees, and the weights of both.
 
@@ -65,35 +84,38 @@ class MetalClassifier:
 
     def p_metal(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the probability (n,) of a metal for raw features (n, p)."""
-        x, variance = self._scores(features)
-        spread = np.einsum("in,ij,jn->n", x, self.weights_covariance, x)
-        total = 1.0 + self.weights[0] ** 2 * variance + spread
-        return self._limited(ndtr(_product(self.weights, x) / np.sqrt(total)))
+        return self.probability(self.scores(features))
 
-    def p_draws(self, features: NDArray[np.floating[Any]], n_draws: int) -> Floats:
+    def probability(self, scores: MetalScores) -> Floats:
+        """Return the probability (n,) of a metal for scores of n structures."""
+        x = np.stack([scores.mean, scores.t, np.ones_like(scores.mean)])
+        spread = np.einsum("in,ij,jn->n", x, self.weights_covariance, x)
+        total = 1.0 + self.weights[0] ** 2 * scores.variance + spread
+        return self._limited(ndtr(scores.linear(self.weights) / np.sqrt(total)))
+
+    def p_draws(self, scores: MetalScores, n_draws: int) -> Floats:
         """Return draws (draw, n) of the probability over f and the weights.
 
         Every draw has one normal score of f and one vector of weights for all structures.
         """
-        x, variance = self._scores(features)
         rng = np.random.default_rng([self.seed, _DRAWS_STREAM])
-        scores = ndtri((rng.permutation(n_draws) + 0.5) / n_draws)
+        of_f = ndtri((rng.permutation(n_draws) + 0.5) / n_draws)
         root = np.linalg.cholesky(self.weights_covariance)
         weights = self.weights + rng.standard_normal((n_draws, 3)) @ root.T
-        f = x[0] + scores[:, None] * np.sqrt(variance)
-        return self._limited(ndtr(weights[:, :1] * f + weights[:, 1:2] * x[1] + weights[:, 2:]))
+        f = scores.mean + of_f[:, None] * np.sqrt(scores.variance)
+        return self._limited(ndtr(weights[:, :1] * f + weights[:, 1:2] * scores.t + weights[:, 2:]))
 
     def _limited(self, probability: Floats) -> Floats:
         least = 1.0 / (2.0 * self.n_rows + 2.0)
         result: Floats = np.clip(probability, least, 1.0 - least)
         return result
 
-    def _scores(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Return x (3, n) and the variance (n,) of f."""
+    def scores(self, features: NDArray[np.floating[Any]]) -> MetalScores:
+        """Return the scores of n structures for raw features (n, p)."""
         squares = self._squares(self.rows.scaled(features))
         mean, variance = self._problem.conditional(self.theta, self._sites, squares)
         log_odds = self.trees.predict_eV(features).mean(axis=0)
-        return np.stack([mean, tree_scores(log_odds), np.ones_like(mean)]), variance
+        return MetalScores(mean, variance, tree_scores(log_odds))
 
     @cached_property
     def _problem(self) -> ProbitProblem:
@@ -148,9 +170,3 @@ def tree_scores(log_odds: Floats) -> Floats:
     """Return the normal scores (n,) of the trees' probabilities from their log odds (n,)."""
     limits = (LEAST_TREE_PROBABILITY, 1.0 - LEAST_TREE_PROBABILITY)
     return np.asarray(ndtri(np.clip(expit(log_odds), *limits)), dtype=np.float64)
-
-
-def _product(weights: Floats, x: Floats) -> Floats:
-    """Return the weighted sum (n,) of scores (3, n), in an order that does not depend on n."""
-    result: Floats = weights[0] * x[0] + weights[1] * x[1] + weights[2] * x[2]
-    return result

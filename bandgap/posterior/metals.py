@@ -2,12 +2,14 @@
 
 A gap is zero with the probability of the classifier, and otherwise a positive gap from the
 posterior of any method that was fitted to the semiconductors alone
-(`predictions.gap_distribution`). A component of that posterior whose centre is more than two of its
-standard deviations below zero is moved to there, so that it has positive gaps.
+(`predictions.gap_distribution`). That posterior describes gaps by normals, which the condition of a
+positive gap cuts at zero, and its gaps do not depend on what the classifier says. A straight line
+in the classifier's score corrects for both (`ScoreLine`). A component whose centre is then more
+than two of its standard deviations below zero is moved to there, so that it has positive gaps.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,17 +23,71 @@ from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, Predictiv
 LOWEST_CENTRE = -2.0  # in standard deviations of a component
 SEMICONDUCTORS = "semiconductors."
 CLASSIFIER = "classifier."
+_LINE_STREAM = 0x3E7C  # with the seed, it names the stream of the line's draws
 _LOG_ROOT_2PI = float(0.5 * np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class ScoreLine:
+    """A change of the semiconductors' gaps, straight in the classifier's score.
+
+    The change in eV is `intercept_eV` plus `slope_eV` times the excess: the score minus
+    `mean_score`, the mean of the semiconductors among the training rows. Scores are limited to
+    theirs, `lowest` to `highest`. `covariance_eV2` is that of intercept and slope: two variances
+    and the covariance, in this order.
+    """
+
+    intercept_eV: float
+    slope_eV: float
+    covariance_eV2: tuple[float, float, float]
+    mean_score: float
+    lowest: float
+    highest: float
+
+    def excess(self, scores: Floats) -> Floats:
+        """Return the excess (n,) of scores (n,)."""
+        return np.clip(scores, self.lowest, self.highest) - self.mean_score
+
+    def changes_eV(self, excess: Floats) -> Floats:
+        """Return the change (n,) of gaps with an excess (n,)."""
+        return self.intercept_eV + self.slope_eV * excess
+
+    def variances_eV2(self, excess: Floats) -> Floats:
+        """Return the variance (n,) of the change of gaps with an excess (n,)."""
+        of_intercept, of_slope, of_both = self.covariance_eV2
+        result: Floats = of_intercept + 2.0 * of_both * excess + of_slope * excess**2
+        return result
+
+    def draws_eV(self, excess: Floats, n_draws: int, *, seed: int) -> Floats:
+        """Return draws (draw, n) of the change of gaps with an excess (n,)."""
+        rng = np.random.default_rng([seed, _LINE_STREAM])
+        of_intercept, of_slope, of_both = self.covariance_eV2
+        covariance = [[of_intercept, of_both], [of_both, of_slope]]
+        mean = [self.intercept_eV, self.slope_eV]
+        lines = rng.multivariate_normal(mean, covariance, size=n_draws)
+        result: Floats = lines[:, :1] + lines[:, 1:] * excess
+        return result
+
+
+NO_LINE = ScoreLine(
+    intercept_eV=0.0,
+    slope_eV=0.0,
+    covariance_eV2=(0.0, 0.0, 0.0),
+    mean_score=0.0,
+    lowest=0.0,
+    highest=0.0,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class MetalsPosterior:
-    """The posterior of the semiconductors' gaps, and the classifier."""
+    """The posterior of the semiconductors' gaps, the classifier, and the line in its score."""
 
     kind: ClassVar[str] = "metals"
 
     semiconductors: Posterior
     classifier: MetalClassifier
+    line: ScoreLine = NO_LINE
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @property
@@ -59,15 +115,23 @@ class MetalsPosterior:
         the distribution's.
         """
         draws = self.semiconductors.predictive_draws(features)
-        sds = draws.wide_sds_eV
-        centres = np.maximum(draws.centres_eV, LOWEST_CENTRE * sds)
+        scores = self.classifier.scores(features)
+        excess = self.line.excess(scores.weighted(self.classifier.weights))
+        sds = np.sqrt(draws.wide_sds_eV**2 + self.line.variances_eV2(excess))
+        centres = draws.centres_eV + self.line.changes_eV(excess)
         plain = PredictiveDraws(
-            draws.means_eV, centres, np.array(sds), self.classifier.p_metal(features)
+            draws.means_eV,
+            np.maximum(centres, LOWEST_CENTRE * sds),
+            sds,
+            self.classifier.probability(scores),
         )
         noise = np.sqrt(np.ascontiguousarray((sds**2).T).mean(axis=1))
-        p_draws = self.classifier.p_draws(features, self.n_chains * self.n_draws)
-        means = _mean_above_zero(draws.means_eV, noise)
-        means = means * (1.0 - p_draws).reshape(means.shape)
+        n_means = self.n_chains * self.n_draws
+        changes_eV = self.line.draws_eV(excess, n_means, seed=self.classifier.seed)
+        p_draws = self.classifier.p_draws(scores, n_means)
+        shape = draws.means_eV.shape
+        means = _mean_above_zero(draws.means_eV + changes_eV.reshape(shape), noise)
+        means = means * (1.0 - p_draws).reshape(shape)
         present_mean = np.ascontiguousarray(means.reshape(-1, means.shape[-1]).T).mean(axis=1)
         means *= plain.gaps.mean_eV() / present_mean
         return PredictiveDraws(means, plain.centres_eV, plain.sds_eV, plain.p_metal)
@@ -85,9 +149,14 @@ class MetalsPosterior:
         }
 
     def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of the semiconductors' posterior, and those of the classifier."""
-        semiconductors = {"kind": self.semiconductors.kind, **self.semiconductors.scalars()}
-        return {"semiconductors": semiconductors, "classifier": self.classifier.scalars()}
+        """Return kind and scalars of the semiconductors' posterior, and those of the classifier and
+        the line.
+        """
+        return {
+            "semiconductors": {"kind": self.semiconductors.kind, **self.semiconductors.scalars()},
+            "classifier": self.classifier.scalars(),
+            "line": asdict(self.line),
+        }
 
     @classmethod
     def around(
@@ -99,10 +168,14 @@ class MetalsPosterior:
         diagnostics: Diagnostics,
     ) -> "MetalsPosterior":
         """Build a posterior from the semiconductors' one, and the classifier's arrays and
-        `scalars`.
+        `scalars`. A posterior that was stored without a line has none.
         """
         classifier = MetalClassifier.from_arrays(arrays, scalars=scalars["classifier"])
-        return cls(semiconductors, classifier, diagnostics)
+        line = NO_LINE
+        if "line" in scalars:
+            stored = scalars["line"]
+            line = ScoreLine(**{**stored, "covariance_eV2": tuple(stored["covariance_eV2"])})
+        return cls(semiconductors, classifier, line, diagnostics)
 
 
 def _mean_above_zero(means: Floats, sds: Floats) -> Floats:

@@ -12,7 +12,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 from bandgap.transfer.shared.metals import (
-    fit_classifier,
+    fit_metals,
     has_metals,
     semiconductors,
     with_metals,
@@ -35,11 +35,11 @@ def fit_members(
 
     The method then learns the gaps of the semiconductors (`transfer.shared.metals`).
     """
-    classifier = None
+    fitted_metals = None
     learned = data
     if has_metals(data.gaps_eV):
         descriptor = members[0][head].descriptor
-        classifier, figures = fit_classifier(data, descriptor, seed=seed, progress=progress)
+        fitted_metals = fit_metals(data, descriptor, seed=seed, progress=progress)
         learned = semiconductors(data)
     posterior = fit_gaps(
         method,
@@ -52,7 +52,7 @@ def fit_members(
         progress=progress,
         checkpoint=checkpoint,
     )
-    return posterior if classifier is None else with_metals(posterior, classifier, figures)
+    return posterior if fitted_metals is None else with_metals(posterior, fitted_metals)
 
 
 def fit_gaps(

@@ -113,7 +113,7 @@ def importance_draws(
             f"log density at the start {start} is {value}. Give a start inside its support."
         )
     evaluate = log_value or (lambda theta: log_density(theta)[0])
-    mode = _mode(log_density, start)
+    mode = mode_near(log_density, start)
     proposals = [_StudentT(mode, _factor(log_density, mode))]
     points = np.empty((0, start.size))
     values = np.empty(0)
@@ -171,7 +171,9 @@ def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
     return weights, float(k_hat) if fitted else 0.0
 
 
-def _mode(log_density: LogDensity, start: Floats) -> Floats:
+def mode_near(log_density: LogDensity, start: Floats) -> Floats:
+    """Return the mode (k,) of a density, at most `MODE_RANGE` from the start in any coordinate."""
+
     def negative(theta: Floats) -> tuple[float, Floats]:
         value, gradient = log_density(theta)
         return (-value, -gradient) if np.isfinite(value) else (1e12, np.zeros_like(theta))

@@ -3,10 +3,16 @@
 A label of at most `ZERO_EV` is that of a metal. With at least `LEAST` metals and as many
 semiconductors a classifier is fitted to all rows, and the method to the semiconductors
 (`posterior.metals`). With fewer, the method learns zeros as any other gap.
+
+Semiconductors are not a random part of all structures: one that the classifier takes for a metal
+has a smaller gap than a regression on semiconductors says (the bias of selection; Heckman, 1979,
+Econometrica 47, 153). And the regression's normals lie too high once they are cut at zero. A
+straight line in the classifier's score, by a regression with the cut distribution (Amemiya, 1973,
+Econometrica 41, 997), corrects for both.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +25,13 @@ from bandgap.descriptors.config import feature_terms
 from bandgap.evaluation.gap_scores import area_under_roc
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.gaussian_process.importance import mode_near
 from bandgap.inference.gaussian_process.probit import ProbitProblem
+from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem, prior_of
 from bandgap.posterior import Diagnostics, Floats, Posterior
 from bandgap.posterior.fold_models import TreeModels
-from bandgap.posterior.metal_classifier import MetalClassifier, by_part, tree_scores
-from bandgap.posterior.metals import MetalsPosterior
+from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores, by_part, tree_scores
+from bandgap.posterior.metals import MetalsPosterior, ScoreLine
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.predictions.gap_distribution import LEAST, ZERO_EV, enough_metals
 from bandgap.transfer.shared.cross_conformal import FOLDS, fold_seed, without_each
@@ -71,34 +79,43 @@ def semiconductors(data: TargetData) -> TargetData:
     return replace(data, features=data.features[rows], gaps_eV=data.gaps_eV[rows])
 
 
-def with_metals(
-    posterior: Posterior, classifier: MetalClassifier, figures: Mapping[str, float]
-) -> MetalsPosterior:
-    """Return the posterior of the semiconductors with the classifier, and the classifier's
+@dataclass(frozen=True, eq=False)
+class MetalsFit:
+    """What all rows say of metals.
+
+    `figures` are, on left-out rows: number of metals, area under the ROC curve and mean log score
+    of the classifier, and intercept and slope, in eV, of the line in its score.
+    """
+
+    classifier: MetalClassifier
+    line: ScoreLine
+    figures: Mapping[str, float]
+
+
+def with_metals(posterior: Posterior, fitted: MetalsFit) -> MetalsPosterior:
+    """Return the posterior of the semiconductors with the classifier, the line and their
     figures.
     """
     diagnostics = posterior.diagnostics
+    figures = {**diagnostics.figures, **fitted.figures}
     return MetalsPosterior(
         posterior,
-        classifier,
-        Diagnostics({**diagnostics.figures, **figures}, diagnostics.warnings, diagnostics.record),
+        fitted.classifier,
+        fitted.line,
+        Diagnostics(figures, diagnostics.warnings, diagnostics.record),
     )
 
 
-def fit_classifier(
+def fit_metals(
     data: TargetData,
     descriptor: DescriptorConfig,
     *,
     seed: int,
     progress: Progress = no_progress,
-) -> tuple[MetalClassifier, dict[str, float]]:
-    """Fit the classifier of metals to all rows, on the CPU; the seed gives its folds and trees.
+) -> MetalsFit:
+    """Fit the classifier of metals to all rows, and the line to the semiconductors, on the CPU.
 
-    Returns
-    -------
-    tuple
-        The classifier, and figures on left-out rows: number of metals, area under the ROC curve and
-        mean log score.
+    The seed gives the folds and trees of the classifier.
     """
     is_metal = data.gaps_eV <= ZERO_EV
     y = np.where(is_metal, 1.0, -1.0)
@@ -112,8 +129,15 @@ def fit_classifier(
         (rows, ends), problem = _before_sites(data.features[gp_rows], y[gp_rows], descriptor)
         theta = _scales(problem, seed=seed)
         sites = problem.sites(theta)
-        mean, variance = problem.left_out(theta, sites)
-        weights, covariance = weigh(y[gp_rows], mean, variance, t[gp_rows])
+        left_out = MetalScores(*problem.left_out(theta, sites), t[gp_rows])
+        weights, covariance = weigh(y[gp_rows], left_out)
+        scores = left_out.weighted(weights)
+        semiconducting = np.flatnonzero(~is_metal[gp_rows])
+        line = fit_line(
+            tuple(square[np.ix_(semiconducting, semiconducting)] for square in problem.squares),
+            data.gaps_eV[gp_rows][semiconducting],
+            scores[semiconducting],
+        )
     classifier = MetalClassifier(
         rows=rows,
         trees=trees,
@@ -127,13 +151,72 @@ def fit_classifier(
         n_rows=int(gp_rows.size),
         seed=seed,
     )
-    scores = _scores(weights, mean, variance, t[gp_rows])
     figures = {
         "metals": float(is_metal.sum()),
         "auc_metal_left_out": area_under_roc(is_metal[gp_rows], scores),
         "log_score_metal_left_out": float(log_ndtr(y[gp_rows] * scores).mean()),
+        "metal_score_intercept_eV": line.intercept_eV,
+        "metal_score_slope_eV": line.slope_eV,
     }
-    return classifier, figures
+    return MetalsFit(classifier, line, figures)
+
+
+def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> ScoreLine:
+    """Return the line that semiconductors' gaps need in the classifier's score.
+
+    A Gaussian process on the descriptor's blocks (`parts_gp`) gives mean and variance of every gap
+    from the others. The line is added to the means, and the normals are cut at zero. Intercept and
+    slope have normal priors of mean 0 and, as standard deviation, that of the gaps; their mode and
+    covariance are Laplace's.
+
+    Parameters
+    ----------
+    squares
+        Squared distances (n, n) between the semiconductors in each block of the descriptor.
+    gaps_eV
+        Their gaps (n,), in eV.
+    scores
+        Normal scores (n,) of the probability of a metal, from the classifier without each row.
+    """
+    # Equal gaps have no unit of their own.
+    unit_eV = float(gaps_eV.std()) or float(gaps_eV.mean())
+    middle_eV = float(gaps_eV.mean())
+    problem = ProductKernelProblem(squares, (gaps_eV - middle_eV) / unit_eV)
+    mean, variance = problem.left_out(_regression_scales(problem))
+    centres = mean + middle_eV / unit_eV
+    sds = np.sqrt(variance)
+    y = gaps_eV / unit_eV
+    excess = scores - scores.mean()
+
+    def negative(line: Floats) -> float:
+        """Return minus the log density of intercept and slope (2,), up to a constant."""
+        changed = centres + line[0] + line[1] * excess
+        log_densities = -0.5 * ((y - changed) / sds) ** 2 - log_ndtr(changed / sds)
+        return float(0.5 * line @ line - log_densities.sum())
+
+    line = np.asarray(minimize(negative, np.zeros(2), method="BFGS").x, dtype=np.float64)
+    covariance = unit_eV**2 * np.linalg.inv(_second_derivatives(negative, line))
+    return ScoreLine(
+        intercept_eV=float(unit_eV * line[0]),
+        slope_eV=float(unit_eV * line[1]),
+        covariance_eV2=(
+            float(covariance[0, 0]),
+            float(covariance[1, 1]),
+            float(0.5 * (covariance[0, 1] + covariance[1, 0])),
+        ),
+        mean_score=float(scores.mean()),
+        lowest=float(scores.min()),
+        highest=float(scores.max()),
+    )
+
+
+def _regression_scales(problem: ProductKernelProblem) -> Floats:
+    """Return the mode of the regression's scales, of evenly spaced ones of many rows."""
+    start, _ = prior_of(len(problem.squares))
+    n = problem.y.size
+    rows = np.linspace(0, n - 1, min(n, SCALE_ROWS)).astype(np.int64)
+    squares = tuple(square[np.ix_(rows, rows)] for square in problem.squares)
+    return mode_near(ProductKernelProblem(squares, problem.y[rows]).log_density, start)
 
 
 def stratified_folds(is_metal: NDArray[np.bool_], *, folds: int, seed: int) -> NDArray[np.int64]:
@@ -145,33 +228,26 @@ def stratified_folds(is_metal: NDArray[np.bool_], *, folds: int, seed: int) -> N
     return fold
 
 
-def weigh(y: Floats, mean: Floats, variance: Floats, t: Floats) -> tuple[Floats, Floats]:
+def weigh(y: Floats, left_out: MetalScores) -> tuple[Floats, Floats]:
     """Return mode and covariance of the weights of both scores, by Laplace's approximation.
 
     Parameters
     ----------
     y
         Classes (n,) of -1 and 1.
-    mean, variance
-        Mean and variance (n,) of the Gaussian process at each row given all others.
-    t
-        Trees' normal scores (n,) of the rows of each fold, from the trees without it.
+    left_out
+        Scores of n rows: of the Gaussian process at each row given all others, and of the trees
+        without the row's fold.
     """
 
     def negative(weights: Floats) -> float:
         z = (weights - WEIGHTS_MEAN) / WEIGHTS_SD
-        return float(0.5 * z @ z - log_ndtr(y * _scores(weights, mean, variance, t)).sum())
+        return float(0.5 * z @ z - log_ndtr(y * left_out.weighted(weights)).sum())
 
     result = minimize(negative, WEIGHTS_MEAN, method="BFGS")
     weights = np.asarray(result.x, dtype=np.float64)
     covariance = np.linalg.inv(_second_derivatives(negative, weights))
     return weights, 0.5 * (covariance + covariance.T)
-
-
-def _scores(weights: Floats, mean: Floats, variance: Floats, t: Floats) -> Floats:
-    linear = weights[0] * mean + weights[1] * t + weights[2]
-    result: Floats = linear / np.sqrt(1.0 + weights[0] ** 2 * variance)
-    return result
 
 
 def _second_derivatives(
