@@ -252,6 +252,7 @@ def _keys_found(records: Records) -> str:
     if not counts:
         return "No structure has a number in its comment line; give a CSV table of labels instead."
     keys = ", ".join(
-        f"{name} ({count} of {len(records)})" for name, count in counts.most_common(_KEYS_SHOWN)
+        f"{printable(name)} ({count} of {len(records)})"
+        for name, count in counts.most_common(_KEYS_SHOWN)
     )
     return f"Keys with numbers: {keys}."

@@ -44,7 +44,15 @@ KINDS: Final[Mapping[str, Callable[..., None]]] = {
         potentials=[CHGNET, SEVENNET],
     ),
     "metals": partial(metals, methods=list(WITHOUT_SOURCE), sizes=[100, 400], potentials=["none"]),
+    "metals-potentials": partial(
+        metals,
+        methods=list(WITHOUT_SOURCE),
+        sizes=[100, 400],
+        potentials=[CHGNET, SEVENNET],
+    ),
 }
+
+WITHOUT_PEERS: Final = ("metals", "metals-potentials")
 
 
 def kinds(
@@ -74,5 +82,5 @@ def kinds(
         if name not in KINDS:
             raise InputError(f"set {name!r}. Accepted: {', '.join(KINDS)}.")
     for name in sets or KINDS:
-        settings: dict[str, Any] = {} if name == "metals" else {"peers": peers}
+        settings: dict[str, Any] = {} if name in WITHOUT_PEERS else {"peers": peers}
         KINDS[name](data, out / name, seeds=seeds, jobs=jobs, **settings)

@@ -16,13 +16,14 @@ from tests.commands import run_in_process, use_own_home
         ("perovskites", "dj_perovskite_hse/cifs.zip"),
         ("inorganic", "mp_crystals_pbe/cifs.zip"),
         ("metals", "perov5_gllb/cifs.zip"),
+        ("metals-potentials", "perov5_gllb/cifs.zip"),
     ],
 )
 def test_missing_data_of_each_set_are_named_before_any_fit(
     name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The settings of methods, sizes and potentials are checked before the files are."""
-    assert len(KINDS) == 4
+    assert len(KINDS) == 5
     use_own_home(tmp_path, monkeypatch)
     words = f"kinds --data {tmp_path} --out {tmp_path / 'out'} --set {name}"
     result = run_in_process(app)(*words.split())
@@ -37,6 +38,6 @@ def test_unknown_set_is_refused_with_the_accepted_ones(
     words = f"kinds --data {tmp_path} --out {tmp_path / 'out'} --set glasses"
     result = run_in_process(app)(*words.split())
     assert result.exit_code == 1
-    assert "set 'glasses'. Accepted: organic, perovskites, inorganic, metals." in " ".join(
-        result.output.split()
-    )
+    accepted = "organic, perovskites, inorganic, metals, metals-potentials"
+    text = " ".join(result.output.split())
+    assert f"set 'glasses'. Accepted: {accepted}." in text

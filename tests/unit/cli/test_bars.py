@@ -1,6 +1,8 @@
 """Progress on the terminal and in logs."""
 
 import io
+import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -54,7 +56,8 @@ def test_rate_and_remaining_time_are_printed_at_intervals_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(bars_module.time, "monotonic", lambda: now[0])
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
+    monkeypatch.setattr(bars_module, "time", clock)
     with progress_bars() as progress:
         progress(Update("predicting", 0, 3000))
         for second in range(1, 62):

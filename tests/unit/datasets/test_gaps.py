@@ -47,6 +47,11 @@ def test_labels_from_info_hartree_is_converted():
             id="absent",
         ),
         pytest.param(
+            [record("a", **{"_exmpl_gap\x93eV": 2.8})],
+            r"no structure has the key 'gap'. Keys with numbers: _exmpl_gap\?eV \(1 of 1\)\.",
+            id="key-with-a-control-character",
+        ),
+        pytest.param(
             [record("a", name="x")],
             "No structure has a number in its comment line",
             id="no-numbers",

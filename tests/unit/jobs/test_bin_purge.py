@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs import deletions as deletions_module
+from bandgap.jobs import home as home_module
 from bandgap.jobs import worker
 from bandgap.jobs.deletions import KEPT_DAYS, bin_dataset, deletions
 from bandgap.jobs.home import Home
@@ -19,13 +21,25 @@ DAY_S = 86_400.0
 
 
 class Clocks:
-    """The time of day and the time since the start, which advance together."""
+    """The time of day and the time since the start, which advance together.
+
+    They replace the module `time` in the worker and in what it calls. The event loops of other
+    threads keep the true one: they would wait for days once it was back.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.moved_s = 0.0
-        for name in ("time", "monotonic"):
-            true = getattr(time, name)
-            monkeypatch.setattr(time, name, lambda true=true: true() + self.moved_s)
+        for module in (worker, deletions_module, home_module):
+            monkeypatch.setattr(module, "time", self)
+
+    def time(self) -> float:
+        return time.time() + self.moved_s
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.moved_s
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 def serve_after(home: Home, clocks: Clocks, moves_s: list[float]) -> list[int]:

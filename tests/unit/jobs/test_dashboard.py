@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.jobs import dashboard
 from bandgap.jobs.dashboard import (
     PORTS_TO_TRY,
     _SupervisedProcess,
@@ -177,7 +179,8 @@ def test_process_that_ended_is_started_again_after_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("bandgap.jobs.dashboard.time.monotonic", lambda: clock[0])
+    # only in this module: event loops of other threads keep the true clock
+    monkeypatch.setattr(dashboard, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     supervised = _SupervisedProcess(
         "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ)
     )
