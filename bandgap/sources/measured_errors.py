@@ -233,11 +233,13 @@ def gain_of_potentials(
     has_source: bool,
     levels: ElectronLevels,
     potentials: Collection[str],
+    n: int | None = None,
 ) -> tuple[MeasuredError, MeasuredError] | None:
     """Return the lowest error with more potentials than the installed ones, and that without them.
 
-    `potentials` are the extras of the installed potentials. Both errors are of the same splits.
-    None if no error was measured with more of them, or if it was not lower.
+    `potentials` are the extras of the installed potentials. Both errors are of the same splits,
+    with the number of labels nearest to `n`, by default with the fewest. None if no error was
+    measured with more of them, or if it was not lower.
     """
     rows = _rows_of(kind, method, has_source=has_source, levels=levels)
     pairs = [
@@ -249,8 +251,12 @@ def gain_of_potentials(
         and more.differs_by_potentials_from(now)
         and more.rmse_eV < now.rmse_eV
     ]
-    # of several sizes the smallest, then the lowest error
-    return min(pairs, key=lambda pair: (pair[0].n, pair[0].rmse_eV), default=None)
+
+    def preference(pair: tuple[MeasuredError, MeasuredError]) -> tuple[int, float]:
+        more, _ = pair
+        return more.n if n is None else abs(more.n - n), more.rmse_eV
+
+    return min(pairs, key=preference, default=None)
 
 
 def _without_potentials(command: str) -> str:

@@ -322,7 +322,7 @@ def _gain_of_potentials(
     They describe crystals without a source only.
     """
     pair = gain_of_potentials(
-        target.kind, method, has_source=False, levels=levels, potentials=potentials
+        target.kind, method, has_source=False, levels=levels, potentials=potentials, n=target.n
     )
     if pair is None:
         return ""

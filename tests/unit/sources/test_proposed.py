@@ -11,7 +11,7 @@ from ase.build import bulk
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
-from bandgap.sources.measured_errors import error_of, levels_help
+from bandgap.sources.measured_errors import error_of, levels_help, measured_errors
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from bandgap.structures import Problem
 from tests.transfers import transfer_labelled
@@ -172,6 +172,26 @@ def test_proposal_for_labels_with_zeros_states_the_error_on_crystals_with_metals
     proposal = bandgap.propose_for(salts, gaps, has_source=False, level_of_theory="PBE")
     assert proposal.method == "stacking"
     assert ("perovskites with metals among them" in proposal.measured) == is_of_metals
+
+
+@pytest.mark.parametrize(("n", "n_measured"), [(90, 100), (600, 400)])
+def test_proposal_for_labels_with_zeros_states_what_potentials_would_gain(
+    n: int, n_measured: int
+) -> None:
+    """The error and the gain are those with the number of labels nearest to that of the target."""
+    target = Target({("Ba", "Ti", "O"): n}, "GLLB-SC", n=n, has_metals=True)
+    proposal = propose(target, transfers=False)
+    rows = {
+        row.extras: row
+        for row in measured_errors()
+        if (row.kind, row.n, row.method) == (target.kind, n_measured, proposal.method)
+    }
+    best = min(rows.values(), key=lambda row: row.rmse_eV)
+    names = best.extras.replace(" ", " and ")
+    assert f"potentials ({names}) it was {best.text} instead of {rows[''].text}" in proposal.gain
+    with_both = propose(target, transfers=False, potentials=("chgnet", "sevennet"))
+    assert rows["chgnet sevennet"].text in with_both.measured
+    assert with_both.gain == ""
 
 
 def test_organic_structures_with_zeros_are_proposed_what_organic_ones_are() -> None:
