@@ -15,6 +15,7 @@ from bandgap.structures.neighbours import (
     MAX_CLOSE_PAIRS,
     REPEAT_ANGSTROM,
     SHORTEST_BOND,
+    THINNEST_ANGSTROM,
     Pairs,
     cell_unit,
     cell_volume,
@@ -23,6 +24,7 @@ from bandgap.structures.neighbours import (
     check_volume,
     close_pairs,
     complete_cell,
+    heights,
     nearest_ratio,
     repeated_atoms,
 )
@@ -69,6 +71,7 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
     _check_finite(draft, cell)
     _check_cell(cell, draft.pbc)
+    cell = _without_flat_vectors(cell, draft.pbc)
     warnings = [DEUTERIUM] if deuterium else []
     if all(draft.pbc):
         check_density(len(numbers), cell)
@@ -126,6 +129,16 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
             " to F."
         )
     check_volume(complete_cell(cell, pbc))
+
+
+def _without_flat_vectors(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
+    """Return the cell of a layer or chain without its open vectors if they give it no volume.
+
+    Such a vector lies in the plane of the layer, and says nothing about the space beside it.
+    """
+    if all(pbc) or not any(pbc) or min(heights(cell).tolist()) >= THINNEST_ANGSTROM:
+        return cell
+    return np.where(np.array(pbc)[:, None], cell, 0.0)
 
 
 def _density_warnings(draft: Draft, cell: Floats) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 import scipy.spatial
 from ase.neighborlist import neighbor_list
 
+from bandgap.descriptors import config_for, featurize
 from bandgap.structures import Limits, neighbours, read_structures
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.neighbours import check_density, close_pairs, heights
@@ -103,6 +104,23 @@ def test_inorganic_carbon_without_hydrogens_is_ready(rows: list[str]):
 def test_cell_without_volume_is_refused():
     record = read_one(xyz("H 0 0 0", comment='Lattice="5 0 0 0 5 0 5 5 0"'), "a.xyz")
     assert record.problem == "the unit cell has no volume: its opposite faces are 0 A apart"
+
+
+@pytest.mark.parametrize(
+    ("pbc", "third"),
+    [("T T F", "5.6 5.6 0"), ("T T F", "5.6 5.6 0.1"), ("T T F", "0 0 0"), ("T F F", "5.6 0 0")],
+)
+def test_open_vector_in_the_plane_of_a_layer_is_left_out_and_the_layer_described(
+    pbc: str, third: str
+):
+    atoms = ["Na 0 0 0", "Cl 2.8 0 0", "Na 2.8 2.8 0", "Cl 0 2.8 0"]
+    lattice = f'Lattice="5.6 0 0 0 5.6 0 {third}" Properties=species:S:1:pos:R:3 pbc="{pbc}"'
+    record = read_one(xyz(*atoms, comment=lattice), "a.xyz")
+    assert record.status == "ready"
+    n_periodic = pbc.count("T")
+    np.testing.assert_array_equal(record.atoms.cell[n_periodic:], 0.0)
+    described = featurize([record], config_for(preset="any-elements"))
+    assert described.problems == (None,) and np.isfinite(described.features).all()
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
