@@ -31,7 +31,7 @@ from bandgap.inference.gaussian_process.product_kernel import ProductKernelProbl
 from bandgap.posterior import Diagnostics, Floats, Posterior
 from bandgap.posterior.fold_models import TreeModels
 from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores, by_part, tree_scores
-from bandgap.posterior.metals import MetalsPosterior, ScoreLine
+from bandgap.posterior.metals import LOWEST_CENTRE, MetalsPosterior, ScoreLine
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.predictions.gap_distribution import LEAST, ZERO_EV, enough_metals
 from bandgap.transfer.shared.cross_conformal import FOLDS, fold_seed, without_each
@@ -165,9 +165,9 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
     """Return the line that semiconductors' gaps need in the classifier's score.
 
     A Gaussian process on the descriptor's blocks (`parts_gp`) gives mean and variance of every gap
-    from the others. The line is added to the means, and the normals are cut at zero. Intercept and
-    slope have normal priors of mean 0 and, as standard deviation, that of the gaps; their mode and
-    covariance are Laplace's.
+    from the others. The line is added to the means, and the normals are moved and cut as in
+    `MetalsPosterior`. Intercept and slope have normal priors of mean 0 and, as standard deviation,
+    that of the gaps; their mode and covariance are Laplace's.
 
     Parameters
     ----------
@@ -190,12 +190,14 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
 
     def negative(line: Floats) -> float:
         """Return minus the log density of intercept and slope (2,), up to a constant."""
-        changed = centres + line[0] + line[1] * excess
+        changed = np.maximum(centres + line[0] + line[1] * excess, LOWEST_CENTRE * sds)
         log_densities = -0.5 * ((y - changed) / sds) ** 2 - log_ndtr(changed / sds)
         return float(0.5 * line @ line - log_densities.sum())
 
     line = np.asarray(minimize(negative, np.zeros(2), method="BFGS").x, dtype=np.float64)
-    covariance = unit_eV**2 * np.linalg.inv(_second_derivatives(negative, line))
+    precisions, axes = np.linalg.eigh(_second_derivatives(negative, line))
+    # The likelihood is log-concave, so that the precision is at least that of the prior.
+    covariance = unit_eV**2 * (axes / np.maximum(precisions, 1.0)) @ axes.T
     return ScoreLine(
         intercept_eV=float(unit_eV * line[0]),
         slope_eV=float(unit_eV * line[1]),
