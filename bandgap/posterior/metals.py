@@ -4,10 +4,11 @@ A gap is zero with the probability of the classifier, and otherwise a positive g
 posterior of any method that was fitted to the semiconductors alone
 (`predictions.gap_distribution`). That posterior describes gaps by normals, which the condition of a
 positive gap cuts at zero, and its gaps do not depend on what the classifier says. A straight line
-in the classifier's score corrects for both (`ScoreLine`). A component whose centre is then more
+in the classifier's score reduces both (`ScoreLine`). A component whose centre is then more
 than two of its standard deviations below zero is moved to there, so that it has positive gaps.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
@@ -32,7 +33,8 @@ class ScoreLine:
     """A change of the semiconductors' gaps, straight in the classifier's score.
 
     The change in eV is `intercept_eV` plus `slope_eV` times the excess: the score minus
-    `mean_score`, the mean of the semiconductors among the training rows. Scores are limited to
+    `mean_score`, the mean of the semiconductors among the training rows. The score is the one at
+    the mode of the classifier's weights. Scores are limited to
     theirs, `lowest` to `highest`. `covariance_eV2` is that of intercept and slope: two variances
     and the covariance, in this order.
     """
@@ -62,10 +64,13 @@ class ScoreLine:
         """Return draws (draw, n) of the change of gaps with an excess (n,)."""
         rng = np.random.default_rng([seed, _LINE_STREAM])
         of_intercept, of_slope, of_both = self.covariance_eV2
-        covariance = [[of_intercept, of_both], [of_both, of_slope]]
-        mean = [self.intercept_eV, self.slope_eV]
-        lines = rng.multivariate_normal(mean, covariance, size=n_draws)
-        result: Floats = lines[:, :1] + lines[:, 1:] * excess
+        sd = math.sqrt(of_intercept)
+        shared = of_both / sd if sd else 0.0
+        rest = math.sqrt(max(of_slope - shared**2, 0.0))
+        z = rng.standard_normal((n_draws, 2))
+        intercepts = self.intercept_eV + sd * z[:, :1]
+        slopes = self.slope_eV + shared * z[:, :1] + rest * z[:, 1:]
+        result: Floats = intercepts + slopes * excess
         return result
 
 
@@ -125,7 +130,8 @@ class MetalsPosterior:
             sds,
             self.classifier.probability(scores),
         )
-        noise = np.sqrt(np.ascontiguousarray((sds**2).T).mean(axis=1))
+        # The draws of the line already have its variance.
+        noise = np.sqrt(np.ascontiguousarray((draws.wide_sds_eV**2).T).mean(axis=1))
         n_means = self.n_chains * self.n_draws
         changes_eV = self.line.draws_eV(excess, n_means, seed=self.classifier.seed)
         p_draws = self.classifier.p_draws(scores, n_means)
@@ -176,6 +182,15 @@ class MetalsPosterior:
             stored = scalars["line"]
             line = ScoreLine(**{**stored, "covariance_eV2": tuple(stored["covariance_eV2"])})
         return cls(semiconductors, classifier, line, diagnostics)
+
+
+def sampled_part(posterior: Posterior) -> Posterior:
+    """Return the posterior that a method sampled, without a classifier around it.
+
+    Its draws show whether chains agree. Those with the classifier do not: draws of the line and of
+    the probability are independent of the chains.
+    """
+    return posterior.semiconductors if isinstance(posterior, MetalsPosterior) else posterior
 
 
 def _mean_above_zero(means: Floats, sds: Floats) -> Floats:

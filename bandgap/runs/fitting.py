@@ -33,13 +33,16 @@ def fit_members(
 ) -> Posterior:
     """Fit a method as `fit_gaps`; metals among the labels have a classifier.
 
-    The method then learns the gaps of the semiconductors (`transfer.shared.metals`).
+    The method then learns the gaps of the semiconductors (`transfer.shared.metals`). Without a
+    source a line in the classifier's score corrects them.
     """
     fitted_metals = None
     learned = data
     if has_metals(data.gaps_eV):
         descriptor = members[0][head].descriptor
-        fitted_metals = fit_metals(data, descriptor, seed=seed, progress=progress)
+        fitted_metals = fit_metals(
+            data, descriptor, with_line=not method.transfers, seed=seed, progress=progress
+        )
         learned = semiconductors(data)
     posterior = fit_gaps(
         method,

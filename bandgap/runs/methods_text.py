@@ -107,6 +107,11 @@ def _learned_sentences(manifest: Mapping[str, Any]) -> list[str]:
             " of a classifier (a Gaussian process and boosted trees), and the method was fitted to"
             " the semiconductors."
         )
+        if "metal_score_slope_eV" in manifest.get("diagnostics", {}):
+            sentences.append(
+                "A truncated regression of left-out errors on the classifier's score then moved the"
+                " gaps of the semiconductors."
+            )
     if baseline := manifest["request"].get("baseline"):
         sentences.append(
             f"It learned the difference of the gaps to a straight line in {baseline}, which every "

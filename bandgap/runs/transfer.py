@@ -31,6 +31,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
 from bandgap.posterior import Posterior
+from bandgap.posterior.metals import sampled_part
 from bandgap.predictions.conformal import ConformalScores, too_few
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
@@ -532,7 +533,9 @@ def held_out_result(
     return HeldOutResult(
         predictions,
         metrics=figures_of(draws, predictions, test.gaps_eV),
-        rhat=prediction_rhat(draws.means_eV, members=posterior.n_members),
+        rhat=prediction_rhat(
+            sampled_part(posterior).mean_draws_eV(test.inputs), members=posterior.n_members
+        ),
         far=far_figures(posterior, test.inputs),
     )
 

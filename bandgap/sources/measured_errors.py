@@ -213,14 +213,15 @@ def error_of(
     rows = _rows_of(kind, method, has_source=has_source, levels=levels)
     sizes = Counter(row.group for row in measured_errors())
 
-    def preference(row: MeasuredError) -> tuple[bool, bool, int, int, int]:
+    def preference(row: MeasuredError) -> tuple[bool, bool, int, int, int, int]:
         is_available = row.potentials <= set(potentials)
         return (
             like is not None and row.measured_with(like),
             is_available,
             len(row.potentials) if is_available else 0,
             sizes[row.group],
-            -row.n if n is None else -abs(row.n - n),
+            0 if n is None else -abs(row.n - n),
+            -row.n,
         )
 
     return max(rows, key=preference, default=None)
@@ -249,14 +250,17 @@ def gain_of_potentials(
         if now.potentials == set(potentials)
         and more.potentials > now.potentials
         and more.differs_by_potentials_from(now)
-        and more.rmse_eV < now.rmse_eV
     ]
 
-    def preference(pair: tuple[MeasuredError, MeasuredError]) -> tuple[int, float]:
+    def preference(pair: tuple[MeasuredError, MeasuredError]) -> tuple[int, int, float]:
         more, _ = pair
-        return more.n if n is None else abs(more.n - n), more.rmse_eV
+        return 0 if n is None else abs(more.n - n), more.n, more.rmse_eV
 
-    return min(pairs, key=preference, default=None)
+    pair = min(pairs, key=preference, default=None)
+    if pair is None:
+        return None
+    more, now = pair
+    return pair if more.rmse_eV < now.rmse_eV else None
 
 
 def _without_potentials(command: str) -> str:

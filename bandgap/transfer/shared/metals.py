@@ -4,11 +4,13 @@ A label of at most `ZERO_EV` is that of a metal. With at least `LEAST` metals an
 semiconductors a classifier is fitted to all rows, and the method to the semiconductors
 (`posterior.metals`). With fewer, the method learns zeros as any other gap.
 
-Semiconductors are not a random part of all structures: one that the classifier takes for a metal
-has a smaller gap than a regression on semiconductors says (the bias of selection; Heckman, 1979,
-Econometrica 47, 153). And the regression's normals lie too high once they are cut at zero. A
-straight line in the classifier's score, by a regression with the cut distribution (Amemiya, 1973,
-Econometrica 41, 997), corrects for both.
+A semiconductor that the classifier takes for a metal has a smaller gap than a regression on
+semiconductors says: the classifier also knows the metals nearby (compare the correction for
+selection of Heckman, 1979, Econometrica 47, 153). And the regression's normals lie too high once
+they are cut at zero. A straight line in the classifier's score, by a regression with the cut
+distribution (Amemiya, 1973, Econometrica 41, 997), reduces both. Its size is that of the errors
+of a Gaussian process on the descriptor. So it is for methods without a source only; with a source,
+errors may be smaller.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +33,7 @@ from bandgap.inference.gaussian_process.product_kernel import ProductKernelProbl
 from bandgap.posterior import Diagnostics, Floats, Posterior
 from bandgap.posterior.fold_models import TreeModels
 from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores, by_part, tree_scores
-from bandgap.posterior.metals import LOWEST_CENTRE, MetalsPosterior, ScoreLine
+from bandgap.posterior.metals import NO_LINE, MetalsPosterior, ScoreLine
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.predictions.gap_distribution import LEAST, ZERO_EV, enough_metals
 from bandgap.transfer.shared.cross_conformal import FOLDS, fold_seed, without_each
@@ -46,6 +48,7 @@ DEPTH = 3
 ROW_SHARE = 0.5
 FEATURE_SHARE = 0.05
 LEAF_ROWS = 3
+LEAST_SPREAD = 1e-6  # of gaps, relative to their mean, that is their unit
 # Prior mean and sd of the weights of the Gaussian process, the trees and the constant.
 WEIGHTS_MEAN = np.array([0.5, 0.5, 0.0])
 WEIGHTS_SD = np.array([0.35, 0.35, 0.35])
@@ -81,10 +84,11 @@ def semiconductors(data: TargetData) -> TargetData:
 
 @dataclass(frozen=True, eq=False)
 class MetalsFit:
-    """What all rows say of metals.
+    """The classifier and the line in its score, which are fitted to all rows.
 
-    `figures` are, on left-out rows: number of metals, area under the ROC curve and mean log score
-    of the classifier, and intercept and slope, in eV, of the line in its score.
+    `figures` are the number of metals; area under the ROC curve and mean log score of the
+    classifier on left-out rows; intercept and slope of the line, and the slope's standard
+    deviation, in eV.
     """
 
     classifier: MetalClassifier
@@ -110,12 +114,13 @@ def fit_metals(
     data: TargetData,
     descriptor: DescriptorConfig,
     *,
+    with_line: bool,
     seed: int,
     progress: Progress = no_progress,
 ) -> MetalsFit:
     """Fit the classifier of metals to all rows, and the line to the semiconductors, on the CPU.
 
-    The seed gives the folds and trees of the classifier.
+    The seed gives the folds and trees of the classifier. Without `with_line` there is no line.
     """
     is_metal = data.gaps_eV <= ZERO_EV
     y = np.where(is_metal, 1.0, -1.0)
@@ -132,12 +137,14 @@ def fit_metals(
         left_out = MetalScores(*problem.left_out(theta, sites), t[gp_rows])
         weights, covariance = weigh(y[gp_rows], left_out)
         scores = left_out.weighted(weights)
-        semiconducting = np.flatnonzero(~is_metal[gp_rows])
-        line = fit_line(
-            tuple(square[np.ix_(semiconducting, semiconducting)] for square in problem.squares),
-            data.gaps_eV[gp_rows][semiconducting],
-            scores[semiconducting],
-        )
+        line = NO_LINE
+        if with_line:
+            semiconducting = np.flatnonzero(~is_metal[gp_rows])
+            line = fit_line(
+                tuple(square[np.ix_(semiconducting, semiconducting)] for square in problem.squares),
+                data.gaps_eV[gp_rows][semiconducting],
+                scores[semiconducting],
+            )
     classifier = MetalClassifier(
         rows=rows,
         trees=trees,
@@ -155,9 +162,13 @@ def fit_metals(
         "metals": float(is_metal.sum()),
         "auc_metal_left_out": area_under_roc(is_metal[gp_rows], scores),
         "log_score_metal_left_out": float(log_ndtr(y[gp_rows] * scores).mean()),
-        "metal_score_intercept_eV": line.intercept_eV,
-        "metal_score_slope_eV": line.slope_eV,
     }
+    if with_line:
+        figures |= {
+            "metal_score_intercept_eV": line.intercept_eV,
+            "metal_score_slope_eV": line.slope_eV,
+            "metal_score_slope_sd_eV": float(np.sqrt(line.covariance_eV2[1])),
+        }
     return MetalsFit(classifier, line, figures)
 
 
@@ -165,9 +176,9 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
     """Return the line that semiconductors' gaps need in the classifier's score.
 
     A Gaussian process on the descriptor's blocks (`parts_gp`) gives mean and variance of every gap
-    from the others. The line is added to the means, and the normals are moved and cut as in
-    `MetalsPosterior`. Intercept and slope have normal priors of mean 0 and, as standard deviation,
-    that of the gaps; their mode and covariance are Laplace's.
+    from the others. The line is added to the means, and the normals are cut at zero. Intercept and
+    slope have normal priors of mean 0 and, as standard deviation, that of the gaps; their mode and
+    covariance are Laplace's.
 
     Parameters
     ----------
@@ -178,9 +189,10 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
     scores
         Normal scores (n,) of the probability of a metal, from the classifier without each row.
     """
-    # Equal gaps have no unit of their own.
-    unit_eV = float(gaps_eV.std()) or float(gaps_eV.mean())
     middle_eV = float(gaps_eV.mean())
+    unit_eV = float(gaps_eV.std())
+    if unit_eV < LEAST_SPREAD * middle_eV:  # equal gaps
+        unit_eV = middle_eV
     problem = ProductKernelProblem(squares, (gaps_eV - middle_eV) / unit_eV)
     mean, variance = problem.left_out(_regression_scales(problem))
     centres = mean + middle_eV / unit_eV
@@ -190,7 +202,7 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
 
     def negative(line: Floats) -> float:
         """Return minus the log density of intercept and slope (2,), up to a constant."""
-        changed = np.maximum(centres + line[0] + line[1] * excess, LOWEST_CENTRE * sds)
+        changed = centres + line[0] + line[1] * excess
         log_densities = -0.5 * ((y - changed) / sds) ** 2 - log_ndtr(changed / sds)
         return float(0.5 * line @ line - log_densities.sum())
 
@@ -213,7 +225,10 @@ def fit_line(squares: tuple[Floats, ...], gaps_eV: Floats, scores: Floats) -> Sc
 
 
 def _regression_scales(problem: ProductKernelProblem) -> Floats:
-    """Return the mode of the regression's scales, of evenly spaced ones of many rows."""
+    """Return the mode of the regression's scales, fitted to at most `SCALE_ROWS` rows.
+
+    These are evenly spaced.
+    """
     start, _ = prior_of(len(problem.squares))
     n = problem.y.size
     rows = np.linspace(0, n - 1, min(n, SCALE_ROWS)).astype(np.int64)

@@ -174,11 +174,14 @@ def test_proposal_for_labels_with_zeros_states_the_error_on_crystals_with_metals
     assert ("perovskites with metals among them" in proposal.measured) == is_of_metals
 
 
-@pytest.mark.parametrize(("n", "n_measured"), [(90, 100), (600, 400)])
+@pytest.mark.parametrize(("n", "n_measured"), [(90, 100), (250, 100), (251, 400), (600, 400)])
 def test_proposal_for_labels_with_zeros_states_what_potentials_would_gain(
     n: int, n_measured: int
 ) -> None:
-    """The error and the gain are those with the number of labels nearest to that of the target."""
+    """Error and gain are those with the number of labels nearest to that of the target.
+
+    Of two that are equally near it is the smaller one.
+    """
     target = Target({("Ba", "Ti", "O"): n}, "GLLB-SC", n=n, has_metals=True)
     proposal = propose(target, transfers=False)
     rows = {

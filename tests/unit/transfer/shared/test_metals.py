@@ -15,7 +15,7 @@ from bandgap.evaluation.gap_scores import area_under_roc
 from bandgap.inference.gaussian_process.probit import ProbitProblem
 from bandgap.posterior import MetalsPosterior, restore_posterior
 from bandgap.posterior.metal_classifier import MetalScores
-from bandgap.posterior.metals import NO_LINE, ScoreLine
+from bandgap.posterior.metals import NO_LINE, ScoreLine, sampled_part
 from bandgap.runs.fitting import fit_gaps, fit_members
 from bandgap.sources.no_source import no_source
 from bandgap.storage.tensors import save_tensors
@@ -107,6 +107,8 @@ def test_rows_do_not_depend_on_the_rows_predicted_with_them(posterior: MetalsPos
     alone = posterior.predictive_draws(NEW.features[37:38])
     np.testing.assert_array_equal(alone.p_metal, together.p_metal[37:38])
     np.testing.assert_array_equal(alone.means_eV, together.means_eV[..., 37:38])
+    np.testing.assert_array_equal(alone.centres_eV, together.centres_eV[:, 37:38])
+    np.testing.assert_array_equal(alone.sds_eV, together.sds_eV[:, 37:38])
 
 
 def test_stored_posterior_is_the_same_in_a_new_process(
@@ -141,11 +143,11 @@ np.savez(folder / "out.npz", p=draws.p_metal, means=draws.means_eV, sds=draws.sd
 def test_another_seed_gives_other_trees_and_the_same_seed_the_same(
     posterior: MetalsPosterior,
 ) -> None:
-    again = fit_metals(DATA, DESCRIPTOR, seed=3)
+    again = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=3)
     p = again.classifier.p_metal(NEW.features)
     np.testing.assert_array_equal(p, posterior.classifier.p_metal(NEW.features))
     assert again.line == posterior.line
-    other = fit_metals(DATA, DESCRIPTOR, seed=4)
+    other = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=4)
     assert not np.array_equal(other.classifier.p_metal(NEW.features), p)
     figures = again.figures
     assert figures["metals"] == (DATA.gaps_eV == 0).sum()
@@ -216,8 +218,10 @@ def test_line_corrects_for_the_cut_at_zero() -> None:
     assert cut.mean() == pytest.approx(gaps[rows].mean(), abs=0.1)
 
 
-def test_line_of_equal_gaps_is_finite() -> None:
-    line = fit_line(squares_of(np.arange(12.0)), np.full(12, 1.5), np.arange(12.0))
+@pytest.mark.parametrize("gap_eV", [1.5, 1.1])
+def test_line_of_equal_gaps_is_finite(gap_eV: float) -> None:
+    """1.1 twelve times has a standard deviation of 2e-16, by rounding."""
+    line = fit_line(squares_of(np.arange(12.0)), np.full(12, gap_eV), np.arange(12.0))
     assert abs(line.slope_eV) < 0.1 and np.isfinite(line.covariance_eV2).all()
     assert (line.mean_score, line.lowest, line.highest) == (5.5, 0.0, 11.0)
 
@@ -258,6 +262,31 @@ def test_draws_of_the_line_have_its_mean_and_variance(posterior: MetalsPosterior
     np.testing.assert_allclose(draws.std(axis=0), sds, rtol=4 / math.sqrt(80_000))
 
 
+def test_line_of_ten_semiconductors_is_finite() -> None:
+    rng = np.random.default_rng(2)
+    line = fit_line(squares_of(rng.normal(size=10)), rng.exponential(size=10), rng.normal(size=10))
+    assert np.isfinite([line.intercept_eV, line.slope_eV]).all()
+    assert line.variances_eV2(np.linspace(-2, 2, 5)).min() > 0
+
+
+def test_method_with_a_source_has_no_line(posterior: MetalsPosterior) -> None:
+    x, gaps = rows_of(200, seed=0)
+    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
+    source = train_source(x, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
+    method = get_method("last_layer_ridge")
+    fitted = fit_members(method, [{"": source}], DATA, method.configure({}), head="", seed=3)
+    assert isinstance(fitted, MetalsPosterior)
+    assert fitted.line == NO_LINE != posterior.line
+    assert "metal_score_slope_eV" not in fitted.diagnostics.figures
+    assert "metal_score_slope_eV" in posterior.diagnostics.figures
+
+
+def test_part_that_was_sampled_is_that_of_the_semiconductors(posterior: MetalsPosterior) -> None:
+    """R-hat is that of its draws: those of line and classifier are independent of the chains."""
+    assert sampled_part(posterior) is posterior.semiconductors
+    assert sampled_part(posterior.semiconductors) is posterior.semiconductors
+
+
 def test_posterior_stored_without_a_line_has_none(posterior: MetalsPosterior) -> None:
     scalars = {"kind": posterior.kind, **posterior.scalars()}
     del scalars["line"]
@@ -270,7 +299,7 @@ def test_posterior_stored_without_a_line_has_none(posterior: MetalsPosterior) ->
 def test_subset_of_many_rows_keeps_the_share_of_metals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metals, "MOST_ROWS", 60)
     monkeypatch.setattr(metals, "SCALE_ROWS", 40)
-    classifier = fit_metals(DATA, DESCRIPTOR, seed=0).classifier
+    classifier = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=0).classifier
     assert classifier.n_rows == 60 and classifier.is_metal.sum() == 30
     assert isinstance(classifier._problem, ProbitProblem)
     assert area_under_roc(NEW.gaps_eV == 0, classifier.p_metal(NEW.features)) > 0.8
