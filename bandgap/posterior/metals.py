@@ -3,8 +3,9 @@
 A gap is zero with the probability of the classifier, and otherwise a positive gap from the
 posterior of any method that was fitted to the semiconductors alone
 (`predictions.gap_distribution`). That posterior describes gaps by normals, which the condition of a
-positive gap cuts at zero, and its gaps do not depend on what the classifier says. A straight line
-in the classifier's score reduces both (`ScoreLine`). A component whose centre is then more
+positive gap cuts at zero, and does not know what the classifier says. Gaps are therefore too large
+where a metal is likely, which a straight line in the classifier's score reduces (`ScoreLine`). The
+score is the one at the mode of the classifier's weights. A component whose centre is then more
 than two of its standard deviations below zero is moved to there, so that it has positive gaps.
 """
 
@@ -33,8 +34,7 @@ class ScoreLine:
     """A change of the semiconductors' gaps, straight in the classifier's score.
 
     The change in eV is `intercept_eV` plus `slope_eV` times the excess: the score minus
-    `mean_score`, the mean of the semiconductors among the training rows. The score is the one at
-    the mode of the classifier's weights. Scores are limited to
+    `mean_score`, the mean of the semiconductors among the training rows. Scores are limited to
     theirs, `lowest` to `highest`. `covariance_eV2` is that of intercept and slope: two variances
     and the covariance, in this order.
     """
@@ -64,12 +64,13 @@ class ScoreLine:
         """Return draws (draw, n) of the change of gaps with an excess (n,)."""
         rng = np.random.default_rng([seed, _LINE_STREAM])
         of_intercept, of_slope, of_both = self.covariance_eV2
-        sd = math.sqrt(of_intercept)
-        shared = of_both / sd if sd else 0.0
-        rest = math.sqrt(max(of_slope - shared**2, 0.0))
+        # The Cholesky factor of the covariance.
+        factor_11 = math.sqrt(of_intercept)
+        factor_21 = of_both / factor_11 if factor_11 else 0.0
+        factor_22 = math.sqrt(max(of_slope - factor_21**2, 0.0))
         z = rng.standard_normal((n_draws, 2))
-        intercepts = self.intercept_eV + sd * z[:, :1]
-        slopes = self.slope_eV + shared * z[:, :1] + rest * z[:, 1:]
+        intercepts = self.intercept_eV + factor_11 * z[:, :1]
+        slopes = self.slope_eV + factor_21 * z[:, :1] + factor_22 * z[:, 1:]
         result: Floats = intercepts + slopes * excess
         return result
 
