@@ -8,9 +8,9 @@ A semiconductor that the classifier takes for a metal has a smaller gap than a r
 semiconductors says: the classifier also knows the metals nearby (compare the correction for
 selection of Heckman, 1979, Econometrica 47, 153). And the regression's normals lie too high once
 they are cut at zero. A straight line in the classifier's score, by a regression with the cut
-distribution (Amemiya, 1973, Econometrica 41, 997), reduces both errors. Its size is that of the errors
-of a Gaussian process on the descriptor. So it is for methods without a source only; with a source,
-errors may be smaller.
+distribution (Amemiya, 1973, Econometrica 41, 997), reduces both. Its size is that of the left-out
+errors of a Gaussian process on the descriptor. So it is for methods without a source only; with a
+source, errors may be smaller.
 """
 
 from collections.abc import Callable, Mapping
