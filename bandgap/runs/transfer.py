@@ -521,6 +521,9 @@ def held_out_result(
 ) -> HeldOutResult:
     """Return predictions of the test rows with their errors, scores, coverage and R-hat."""
     draws = posterior.predictive_draws(test.inputs)
+    sampled_means_eV = draws.means_eV
+    if (sampled := sampled_part(posterior)) is not posterior:
+        sampled_means_eV = sampled.mean_draws_eV(test.inputs)
     predictions = table_predictions(
         draws,
         test,
@@ -533,9 +536,7 @@ def held_out_result(
     return HeldOutResult(
         predictions,
         metrics=figures_of(draws, predictions, test.gaps_eV),
-        rhat=prediction_rhat(
-            sampled_part(posterior).mean_draws_eV(test.inputs), members=posterior.n_members
-        ),
+        rhat=prediction_rhat(sampled_means_eV, members=posterior.n_members),
         far=far_figures(posterior, test.inputs),
     )
 
