@@ -36,3 +36,5 @@ run = bandgap.transfer_run(
 new = bandgap.read_paths(bandgap.unlabelled_cifs())
 predictions = bandgap.predict_run(run, new)
 assert len(predictions) == 12, len(predictions)
+# The template of the report is in the wheel.
+assert bandgap.write_report(run, "report.html").is_file()

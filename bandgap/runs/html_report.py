@@ -1,20 +1,21 @@
 """The report of a run: one HTML file with data, split, error, figures, settings and methods text.
 
 The file needs no network and no other file: the library of the figures is inside. It says nothing
-that is not in the folder of the run.
+that is not in the folder of the run. Its template escapes every text, and its policy lets a browser
+run and load nothing but what the template contains, as the run may be a stranger's.
 """
 
-import html
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-import plotly.io
 from plotly.offline import get_plotlyjs
 
 from bandgap import plots
@@ -24,7 +25,7 @@ from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, te
 from bandgap.evaluation.learning_curve import LearningCurve, load_curve
 from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
 from bandgap.evaluation.reliability import coverage_of, coverage_table
-from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
+from bandgap.evaluation.result_verdict import result_verdict
 from bandgap.evaluation.signed_errors import error_by_element, error_by_gap
 from bandgap.foundation import citations
 from bandgap.foundation.arguments import as_folder
@@ -33,26 +34,13 @@ from bandgap.sources.cards import card_rows, copies_of_run_sentence, left_out_se
 from bandgap.storage.manifests import LEARNING_CURVE, posterior_kinds, read_manifest
 
 WORST = 10  # structures in the table of the largest errors
-_STATE_COLOURS = {"good": "#00704f", "fair": "#8a5a00", "poor": "#b3261e", "unknown": "#5a6068"}
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1B1F24; margin: 2rem auto; max-width: 60rem;
-  padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; margin: .5rem 0; font-size: .9rem; }
-th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #e3e5e8;
-  vertical-align: top; }
-th { min-width: 8rem; } .wide th { min-width: 3rem; }
-td { overflow-wrap: anywhere; } .wide td { overflow-wrap: normal; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: #f4f5f7; padding: .8rem; overflow-x: auto; white-space: pre-wrap; }
-.badge { color: #fff; border-radius: .3rem; padding: .15rem .6rem; font-weight: 600; }
-.figures { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)); }
-.figures > figure { margin: 0; min-width: 0; overflow: hidden; }
-figcaption, .note { color: #5a6068; font-size: .85rem; }
-.wide { overflow-x: auto; }
-@media print { h2 { break-after: avoid; } figure { break-inside: avoid; } }
-"""
+_TEMPLATE = jinja2.Environment(
+    loader=jinja2.PackageLoader("bandgap.runs"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+).get_template("report.html")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,63 +98,60 @@ def report_html(folder: Path, *, text: ReportText) -> str:
     """Return the report of a run as HTML."""
     manifest = read_manifest(folder, kind="run")
     calibrator = load_calibrator(folder)
-    heldout = load_heldout(folder, manifest) if tested_ids(manifest) else None
-    title = text.title or str(manifest["title"])
-    parts = [
-        f"<h1>{html.escape(title)}</h1>",
-        f"<p class='note'>Report of a run of bandgap {_version(manifest)}, made "
-        f"{html.escape(str(manifest['created']))}.</p>",
-    ]
-    if heldout is not None:
-        parts.append(_verdict(result_verdict(heldout, manifest)))
+    curve = load_curve(folder / LEARNING_CURVE)
+    version = str(manifest.get("versions", {}).get("bandgap", ""))
+    values = {
+        "title": text.title or manifest["title"],
+        "version": version,
+        "created": manifest["created"],
+        "notes": [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
+        + [str(warning) for warning in manifest.get("warnings", ())],
+        "data": _data_rows(manifest, text),
+        "split": _split_rows(manifest),
+        "posterior": _posterior_rows(manifest),
+        "methods": methods_text(manifest, calibrator=calibrator),
+        "settings": _setting_rows(manifest),
+        "command": text.command,
+        "versions": _version_rows(manifest),
+        "citations": _citations(manifest, version),
+    }
+    if tested_ids(manifest):
+        values |= _tested(load_heldout(folder, manifest), manifest, calibrator)
     if "refit" in manifest:
         parent = text.parent or str(manifest["refit"]["parent"])
-        parts.append(_paragraph(refit_sentence(manifest, parent=parent)))
-    warnings = [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
-    warnings += [str(warning) for warning in manifest.get("warnings", ())]
-    parts += [_paragraph(f"Note: {warning}") for warning in warnings if warning]
-    parts += [
-        _section("Data", _rows_table(_data_rows(manifest, text))),
-        _section("Split", _rows_table(_split_rows(manifest))),
-    ]
-    if heldout is not None:
-        parts += [
-            _section("Error on held-out structures", _rows_table(_metric_rows(manifest))),
-            _section("Figures", _figures(heldout)),
-            *_metal_sections(heldout),
-            _section("The largest errors", _frame_table(_worst(heldout))),
-            _section("Calibration", _paragraph(_calibration_text(calibrator))),
-        ]
-    curve = load_curve(folder / LEARNING_CURVE)
+        values["refit"] = refit_sentence(manifest, parent=parent)
     if curve is not None:
-        parts.append(_section("Would more labels help?", _learning_curve(curve)))
-    parts += [
-        _section("Posterior", _rows_table(_posterior_rows(manifest))),
-        _section("Methods", _paragraph(methods_text(manifest, calibrator=calibrator))),
-        _section("Settings", _rows_table(_setting_rows(manifest))),
-    ]
-    if text.command:
-        parts.append(_section("Command", f"<pre>{html.escape(text.command)}</pre>"))
-    parts += [
-        _section("Versions and cost", _rows_table(_version_rows(manifest))),
-        _section("Please cite", _list(_citations(manifest))),
-    ]
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
-        f"<script>{get_plotlyjs()}</script></head><body>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
+        values |= _curve_values(curve)
+    return _TEMPLATE.render(values, nonce=secrets.token_urlsafe(), plotly=get_plotlyjs())
 
 
-def _verdict(verdict: ResultVerdict) -> str:
-    colour = _STATE_COLOURS[verdict.state]
-    return (
-        f"<p><span class='badge' style='background:{colour}'>{html.escape(verdict.word)}</span> "
-        f"<strong>{html.escape(verdict.sentence)}</strong></p>"
-    )
+def _tested(
+    heldout: HeldOut, manifest: Mapping[str, Any], calibrator: Calibrator | None
+) -> dict[str, Any]:
+    """Return the values of the report that need held-out structures."""
+    tested: dict[str, Any] = {
+        "verdict": result_verdict(heldout, manifest),
+        "errors": _metric_rows(manifest),
+        "figures": _figures(heldout),
+        "worst": _worst(heldout),
+        "calibrator": calibrator,
+    }
+    if heldout.predictions.p_metal is not None:
+        tested["confusion"] = confusion_table(heldout).rename(
+            columns=lambda name: name.replace("_", " ")
+        )
+    return tested
+
+
+def _curve_values(curve: LearningCurve) -> dict[str, Any]:
+    """Return the sentence, the figure and the numbers of a measured learning curve."""
+    table = curve.table()
+    means = table[table["kind"] == "mean"].drop(columns="kind")
+    return {
+        "curve": curve.sentence(),
+        "curve_figure": plots.error_by_labels_figure(table, n=curve.n),
+        "curve_means": means.rename(columns=lambda name: name.replace("_eV", " (eV)")),
+    }
 
 
 def _data_rows(manifest: Mapping[str, Any], text: ReportText) -> dict[str, str]:
@@ -221,75 +206,29 @@ def _metric_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _figures(heldout: HeldOut) -> str:
-    lower, upper = heldout.predictions.interval(0.95)
-    parity = plots.parity(
-        heldout.gaps_eV,
-        heldout.predictions.mean_eV,
-        lower,
-        upper,
-        ids=list(heldout.predictions.ids),
-    )
-    table = coverage_table(coverage_of(heldout, "prediction"))
-    drawn = [
-        (parity, "Predicted against known gaps, with 95 % prediction intervals."),
-        (
-            plots.coverage_figure(table, level=0.95),
-            "Coverage against level. Below the diagonal intervals are too narrow; inside the band "
-            "it may be chance.",
+def _figures(heldout: HeldOut) -> dict[str, go.Figure]:
+    """Return the figures of the test by their captions."""
+    predictions = heldout.predictions
+    lower, upper = predictions.interval(0.95)
+    figures = {
+        "Predicted against known gaps, with 95 % prediction intervals.": plots.parity(
+            heldout.gaps_eV, predictions.mean_eV, lower, upper, ids=list(predictions.ids)
         ),
-        (
-            plots.signed_error_figure(error_by_element(heldout)),
-            "Signed error by element. Grey bars are chance.",
+        "Coverage against level. Below the diagonal intervals are too narrow; inside the band it "
+        "may be chance.": plots.coverage_figure(
+            coverage_table(coverage_of(heldout, "prediction")), level=0.95
         ),
-        (
-            plots.signed_error_figure(error_by_gap(heldout)),
-            "Signed error by range of the predicted gap.",
+        "Signed error by element. Grey bars are chance.": plots.signed_error_figure(
+            error_by_element(heldout)
         ),
-    ]
-    if heldout.predictions.p_metal is not None:
-        drawn.append(
-            (
-                plots.p_metal_figure(p_metal_table(heldout)),
-                "Share of metals against their predicted probability. Grey bars are chance.",
-            )
-        )
-    figures = (
-        f"<figure>{_figure_html(figure)}<figcaption>{html.escape(caption)}</figcaption></figure>"
-        for figure, caption in drawn
-    )
-    return f"<div class='figures'>{''.join(figures)}</div>"
-
-
-def _figure_html(figure: go.Figure) -> str:
-    text: str = plotly.io.to_html(
-        figure,
-        include_plotlyjs=False,
-        full_html=False,
-        config={"displaylogo": False, "displayModeBar": False, "responsive": True},
-    )
-    return text
-
-
-def _learning_curve(curve: LearningCurve) -> str:
-    """Return the sentence, the figure and the numbers of a measured learning curve."""
-    table = curve.table()
-    figure = _figure_html(plots.error_by_labels_figure(table, n=curve.n))
-    means = table[table["kind"] == "mean"].drop(columns="kind")
-    caption = "Means over random choices of labels (diamonds), and a power law with its 95 % range."
-    return (
-        f"{_paragraph(curve.sentence())}"
-        f"<div class='figures'><figure>{figure}<figcaption>{caption}</figcaption></figure></div>"
-        f"{_frame_table(means.rename(columns=lambda name: name.replace('_eV', ' (eV)')))}"
-    )
-
-
-def _metal_sections(heldout: HeldOut) -> list[str]:
-    """Return the confusion of metals and semiconductors, nothing for a run without metals."""
-    if heldout.predictions.p_metal is None:
-        return []
-    counts = confusion_table(heldout).rename(columns=lambda name: name.replace("_", " "))
-    return [_section("Metals and semiconductors", _frame_table(counts))]
+        "Signed error by range of the predicted gap.": plots.signed_error_figure(
+            error_by_gap(heldout)
+        ),
+    }
+    if predictions.p_metal is not None:
+        caption = "Share of metals against their predicted probability. Grey bars are chance."
+        figures[caption] = plots.p_metal_figure(p_metal_table(heldout))
+    return figures
 
 
 def _worst(heldout: HeldOut) -> pd.DataFrame:
@@ -307,12 +246,6 @@ def _worst(heldout: HeldOut) -> pd.DataFrame:
             "domain": [predictions.domain[row] for row in order],
         }
     )
-
-
-def _calibration_text(calibrator: Calibrator | None) -> str:
-    if calibrator is None:
-        return "No calibrator is stored: the intervals are those of the model."
-    return f"{calibrator.sentence} It was measured on {calibrator.n_test:,} other structures."
 
 
 def _posterior_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -349,17 +282,13 @@ def _version_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
     return rows
 
 
-def _citations(manifest: Mapping[str, Any]) -> list[str]:
-    texts = [f"bandgap {_version(manifest)}, Apache License 2.0."]
+def _citations(manifest: Mapping[str, Any], version: str) -> list[str]:
+    texts = [f"bandgap {version}, Apache License 2.0."]
     if str(manifest["method"]).startswith("btl_pcp"):
         texts.append(citations.METHOD)
     if any(manifest["descriptor"].get(name) for name in ("k1", "k2", "k3")):
         texts += [citations.MBTR, citations.DSCRIBE]
     return [*texts, citations.DATA]
-
-
-def _version(manifest: Mapping[str, Any]) -> str:
-    return str(manifest.get("versions", {}).get("bandgap", ""))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -375,40 +304,3 @@ def _number(value: Any) -> str:
     if not isinstance(value, (int, float)):
         return "not a number" if value is None else str(value)
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3f}"
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{content}</section>"
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>"
-
-
-def _list(texts: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
-
-
-def _rows_table(rows: Mapping[str, str]) -> str:
-    lines = (
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-        for name, value in rows.items()
-    )
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _frame_table(frame: pd.DataFrame) -> str:
-    """Return a data frame as a table; numbers have two decimals and are aligned right."""
-
-    def cell(value: Any) -> str:
-        if isinstance(value, float):
-            return f"<td class='number'>{value:.2f}</td>"
-        return f"<td>{html.escape(str(value))}</td>"
-
-    head = _row(frame.columns, lambda name: f"<th>{html.escape(str(name))}</th>")
-    body = (_row(values, cell) for values in frame.itertuples(index=False))
-    return f"<div class='wide'><table>{head}{''.join(body)}</table></div>"
-
-
-def _row(values: Iterable[Any], cell: Callable[[Any], str]) -> str:
-    return f"<tr>{''.join(cell(value) for value in values)}</tr>"

@@ -2,12 +2,20 @@
 
 Chromium, Chrome or Edge print a page without a window (`--headless --print-to-pdf`), with the
 figures as vectors. Without such a browser there is no PDF.
+
+The page comes from an address of this machine, as a page from a file may show other files. The
+server of this address is the browser's proxy for all others, and refuses them.
 """
 
+import contextlib
+import http.server
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -46,10 +54,11 @@ def pdf_bytes(page: str) -> bytes:
             "No browser that prints to PDF is installed (Chromium, Chrome or Edge). Write the "
             "report as .html, open it in any browser and print it."
         )
-    with tempfile.TemporaryDirectory(prefix="bandgap-pdf-", ignore_cleanup_errors=True) as folder:
-        source = Path(folder) / "report.html"
+    with (
+        tempfile.TemporaryDirectory(prefix="bandgap-pdf-", ignore_cleanup_errors=True) as folder,
+        _served(page.encode()) as (server, path),
+    ):
         printed = Path(folder) / "report.pdf"
-        source.write_text(page, encoding="utf-8")
         command = [
             browser,
             "--headless",
@@ -57,6 +66,9 @@ def pdf_bytes(page: str) -> bytes:
             "--no-first-run",
             "--disable-background-networking",
             "--no-pdf-header-footer",
+            f"--proxy-server={server}",
+            "--proxy-bypass-list=<-loopback>",  # none, not even the addresses of this machine
+            "--webrtc-ip-handling-policy=disable_non_proxied_udp",
             f"--user-data-dir={Path(folder) / 'profile'}",
             f"--virtual-time-budget={_DRAWING_MS}",
             f"--print-to-pdf={printed}",
@@ -65,7 +77,7 @@ def pdf_bytes(page: str) -> bytes:
             command.append("--no-sandbox")
         try:
             subprocess.run(
-                [*command, source.as_uri()], capture_output=True, timeout=TIMEOUT_S, check=False
+                [*command, server + path], capture_output=True, timeout=TIMEOUT_S, check=False
             )
             return printed.read_bytes()
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -73,6 +85,35 @@ def pdf_bytes(page: str) -> bytes:
                 f"{browser} did not print the report ({error}). Write it as .html, open it in a "
                 "browser and print it."
             ) from error
+
+
+@contextlib.contextmanager
+def _served(page: bytes) -> Iterator[tuple[str, str]]:
+    """Serve one page on this machine alone; yield the address of the server and the secret path.
+
+    Every other request is refused, also those for other servers that it gets as a proxy.
+    """
+    path = f"/{secrets.token_urlsafe()}"
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.endswith(path):
+                self.send_error(403)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", path
+        finally:
+            server.shutdown()
 
 
 def write_pdf(page: str, out: Path) -> None:

@@ -4,6 +4,9 @@ import html
 import json
 import re
 import shutil
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -15,16 +18,27 @@ from bandgap.evaluation.result_verdict import result_verdict
 from bandgap.runs.html_report import ReportText, report_html, write_report
 from bandgap.runs.methods_text import methods_text
 from bandgap.runs.refit import refit_run
-from bandgap.storage.manifests import LEARNING_CURVE
+from bandgap.storage.manifests import LEARNING_CURVE, MANIFEST
 from bandgap.storage.run_archives import opened_run, run_archive
 from tests.unit.runs.brief_transfer import transfer
 from tests.unit.runs.test_refit import labelled, manifest_of
 
+MARKUP = "\"'></td></script><stranger onload=alert(1)>"
+
 
 @pytest.fixture(scope="module")
-def run(source_folder, world, tmp_path_factory):
+def strange_world(world):
+    """The molecules with markup in their ids."""
+    records = [replace(record, id=record.id + MARKUP) for record in world.records]
+    return replace(world, records=records)
+
+
+@pytest.fixture(scope="module")
+def run(source_folder, strange_world, tmp_path_factory):
     """A run that learned from 18 molecules and held out 6."""
-    return transfer(source_folder, world, tmp_path_factory.mktemp("report") / "run", n_test=6)
+    return transfer(
+        source_folder, strange_world, tmp_path_factory.mktemp("report") / "run", n_test=6
+    )
 
 
 def text_of(page: str) -> str:
@@ -58,7 +72,7 @@ def test_report_has_the_learning_curve_where_it_was_measured(run, tmp_path):
     save_curve(folder / LEARNING_CURVE, curve)
     page = report_html(folder, text=ReportText())
     assert curve.sentence() in text_of(page)
-    assert page.count("Plotly.newPlot(") == 5
+    assert page.count("data-figure=") == 5
     (tmp_path / "run.zip").write_bytes(run_archive(folder))
     with opened_run(tmp_path / "run.zip") as unpacked:
         assert curve.sentence() in text_of(report_html(unpacked, text=ReportText()))
@@ -67,21 +81,62 @@ def test_report_has_the_learning_curve_where_it_was_measured(run, tmp_path):
 def test_report_needs_no_network(run):
     page = report_html(run, text=ReportText())
     assert re.findall(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=", page) == []
-    assert page.count("Plotly.newPlot(") >= 4
+    assert page.count("data-figure=") == 4
     assert "function newPlot" in page or "newPlot:" in page or "newPlot=" in page
 
 
-def test_names_in_a_report_are_text_and_not_markup(run):
-    page = report_html(
-        run, text=ReportText(title="<b>bold</b>", data="a & <i>b</i>", command="<x>")
+def marked(value):
+    """Return what a manifest contains with MARKUP in every text, and every key with and without."""
+    if isinstance(value, dict):
+        return {
+            key: marked(entry) for name, entry in value.items() for key in (name, name + MARKUP)
+        }
+    if isinstance(value, list):
+        return [marked(entry) for entry in value]
+    return value + MARKUP if isinstance(value, str) else value
+
+
+class Elements(HTMLParser):
+    """The names of the elements and attributes of a page, and its scripts' nonces."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names = Counter()
+        self.nonces = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.update([tag, *(f"{tag} {name}" for name, _ in attrs)])
+        self.nonces += [dict(attrs).get("nonce")] if tag in ("script", "style") else []
+
+
+def test_texts_and_keys_of_a_manifest_are_text_and_not_markup(run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    manifest = manifest_of(run)
+    strange = marked(manifest) | {"kind": "run", "split": manifest["split"]}
+    (folder / MANIFEST).write_text(json.dumps(strange))
+    first, second = (report_html(folder, text=ReportText(*[text] * 4)) for text in ("", MARKUP))
+    texts = (
+        manifest["versions"]["bandgap"] + MARKUP,
+        "torch" + MARKUP,
+        manifest["split"]["test"][0],
     )
-    assert "<b>bold</b>" not in page and "&lt;b&gt;bold&lt;/b&gt;" in page
-    assert "a &amp; &lt;i&gt;b&lt;/i&gt;" in page
-    assert "<pre>&lt;x&gt;</pre>" in page
+    nonces = set()
+    for page in (first, second):
+        assert all(text in text_of(page) for text in texts)
+        elements = Elements(page)
+        assert elements.names["script"] == 2
+        assert not elements.names.keys() & {"stranger", "script src", "iframe", "img", "link"}
+        assert not any(" on" in name for name in elements.names)
+        (nonce,) = set(elements.nonces) - nonces
+        nonces.add(nonce)
+        assert "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; " in page
+        assert f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'\"" in page
 
 
-def test_report_of_a_refit_says_whose_error_it_is(run, source_folder, world, tmp_path):
-    refit = refit_run(run, source_folder, labelled(world), out=tmp_path / "refit")
+def test_report_of_a_refit_says_whose_error_it_is(run, source_folder, strange_world, tmp_path):
+    refit = refit_run(run, source_folder, labelled(strange_world), out=tmp_path / "refit")
     text = text_of(report_html(refit, text=ReportText(parent="the first run")))
     assert "Error and coverage are those of the first run, which learned from 18" in text
     assert "held out for the test 6" in text and "learned from 24" in text
