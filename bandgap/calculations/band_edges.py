@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures.draft import Unreadable
 
 GapKind = Literal["direct", "indirect", "metal"]
@@ -116,12 +117,17 @@ def _gap_of_filling(
     # (k-point,)
     highest = np.max([bands[s, :, n - 1] for s, n in enumerate(n_filled) if n], axis=0)
     lowest = np.min([bands[s, :, n] for s, n in enumerate(n_filled)], axis=0)
-    gap = float(lowest.min() - highest.max())
-    direct = float((lowest - highest).min())
+    gap = float(lowest.min()) - float(highest.max())
     if gap < -ROUNDING_EV:
         return BandGap(0.0, "metal", 0.0, f"bands overlap by {-gap:.4f} eV")
     if gap <= ROUNDING_EV:
         return BandGap(0.0, "metal", 0.0, "the filled and the empty bands touch")
+    if gap > LARGEST_GAP_EV:
+        raise Unreadable(
+            f"the gap of {gap:g} eV is none of a solid: the eigenvalues are damaged, or a band is"
+            " missing"
+        )
+    direct = float((lowest - highest).min())
     kind: GapKind = "direct" if direct - gap <= DIRECT_WITHIN_EV else "indirect"
     return BandGap(round(gap, 6), kind, round(direct, 6))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.replacement import check_writable
+from bandgap.foundation.replacement import check_writable, resolved
 
 OUTPUTS: Final = ("out", "extxyz", "structures_out", "json_file", "parts_file", "figure")
 """Parameters of commands that name a file or folder to write; all other paths are read."""
@@ -113,7 +113,7 @@ def _written(path: Path) -> list[Path]:
 def _is_same(first: Path, second: Path) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samefile(first, second)
-    return first.resolve() == second.resolve()
+    return resolved(first) == resolved(second)
 
 
 def _same_file_under(folder: Path, file: Path) -> Path | None:

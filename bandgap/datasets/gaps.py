@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
 
@@ -21,9 +22,6 @@ log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
-LARGEST_GAP_EV = (
-    100.0  # several times the gap of solid helium or neon; a larger value has a wrong unit
-)
 LARGEST_USUAL_GAP_EV = 20.0  # solids with larger gaps are those of helium and neon
 _SHOWN = 5
 _KEYS_SHOWN = 8

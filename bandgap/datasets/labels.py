@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.gaps import LARGEST_GAP_EV, distinct_levels, mixed_levels_warning
+from bandgap.datasets.gaps import distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
 from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
 from bandgap.foundation.arguments import as_path, check_type
 from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures.draft import TABLE_NUMBER
 
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}

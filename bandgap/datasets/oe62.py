@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.datasets.split_json import read_split_json
 from bandgap.foundation.errors import InputError, printable
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures import StructureRecord
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM, LARGEST_ANGSTROM

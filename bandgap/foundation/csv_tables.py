@@ -1,8 +1,10 @@
 """Tables as CSV text without cells that a spreadsheet would run as formulas, and back.
 
 A text cell that starts with = + - @, tab or line break runs as a formula in spreadsheets (OWASP,
-"CSV injection"). A leading apostrophe prevents this. Numbers are not changed. A cell that starts
-with apostrophes before such a character gets one more, so that `rearm` returns the original text.
+"CSV injection"). A leading apostrophe prevents this. A spreadsheet that separates cells by
+semicolons or tabs starts a cell within a text, so that one follows each of them too. Numbers are
+not changed. An apostrophe or quotation mark before such a character does not protect, and gets
+one more apostrophe, so that `rearm` returns the original text.
 """
 
 import re
@@ -13,19 +15,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-_DANGEROUS = re.compile(r"'*[=+\-@\t\r\n]")
+_DANGEROUS = re.compile(r"""(?:^(?=['"]*[\t\r\n])|(?:^|(?<=[;\t\r\n]))(?=['"]*[=+\-@]))""")
 _QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
-_DEFUSED = re.compile(r"'+[=+\-@\t\r\n]")
+_DEFUSED = re.compile(f"{_DANGEROUS.pattern}'")
 
 
 def defuse(cell: str) -> str:
-    """Return the text with a leading apostrophe if a spreadsheet would run it."""
-    return "'" + cell if _DANGEROUS.match(cell) else cell
+    """Return the text with an apostrophe where a spreadsheet would run what follows."""
+    return _DANGEROUS.sub("'", cell)
 
 
 def rearm(cell: str) -> str:
     """Return the text that was given to `defuse`."""
-    return cell[1:] if _DEFUSED.match(cell) else cell
+    return _DEFUSED.sub("", cell)
 
 
 def csv_text(frame: "pd.DataFrame") -> str:

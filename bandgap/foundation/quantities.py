@@ -7,6 +7,8 @@ from enum import Enum
 
 # Above it, the chains do not agree yet.
 RHAT_LIMIT = 1.05
+# Several times the gap of solid helium or neon; a larger value has a wrong unit.
+LARGEST_GAP_EV = 100.0
 
 
 class Quantity(Enum):

@@ -53,7 +53,7 @@ def replaced_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
     ArtifactError
         If the swap fails; the message names the folder that contains the complete new result.
     """
-    target = folder.resolve()
+    target = resolved(folder)
     target.parent.mkdir(parents=True, exist_ok=True)
     recover(target)
     new = target.with_name(f".{_short_name(target)}.{uuid.uuid4().hex[:8]}{NEW}")
@@ -82,7 +82,7 @@ def replaced_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
 
 def recover(folder: Path) -> None:
     """Restore a folder that a killed replacement has moved, and remove abandoned new folders."""
-    target = folder.resolve()
+    target = resolved(folder)
     if not target.parent.is_dir():
         return
     for path in sorted(target.parent.iterdir()):
@@ -119,6 +119,18 @@ def write_whole(file: Path, content: str | bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
+def resolved(path: Path) -> Path:
+    """Return an absolute path without links; raises InputError for links that lead in a circle."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(
+                f"{path} is a link that leads to itself. Give a place where files can be written."
+            ) from error
+    return path.resolve()
+
+
 def check_writable(path: Path) -> None:
     """Raise InputError if no file or folder can be written at `path`; change nothing.
 
@@ -132,7 +144,7 @@ def check_writable(path: Path) -> None:
         elif path.is_dir():
             os.rmdir(tempfile.mkdtemp(dir=path))
         elif not path.exists():  # if it exists, it is a device such as /dev/stdout
-            nearest = next(folder for folder in path.resolve().parents if folder.exists())
+            nearest = next(folder for folder in resolved(path).parents if folder.exists())
             os.rmdir(tempfile.mkdtemp(dir=nearest))
     except OSError as error:
         raise InputError(

@@ -17,6 +17,8 @@ SCHEMA_VERSION = 1
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
 # What was reported as stored must survive a power cut. Tests turn it off: nobody keeps their files.
 SYNCHRONOUS = "FULL"
+# Where the file, or that of the memory that processes share, cannot grow: "disk I/O error".
+_DISK_FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
 
 # "IF NOT EXISTS", as two processes may make a new file at the same time
 SCHEMA = """
@@ -223,7 +225,7 @@ class Database:
             if "malformed JSON" in str(error):  # SQLite read a damaged row
                 raise self._damage(error) from error
             raise StoreError(
-                f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}"
+                f"The store {self.path} cannot be used now: {_reason(error)}"
             ) from error
         # SQLite's message may quote damaged bytes
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -236,9 +238,10 @@ class Database:
         )
 
 
-def _remedy(text: str) -> str:
-    if "locked" in text or "busy" in text:
-        return "Another process has locked it; wait a few seconds and try again."
-    if "full" in text:
-        return "Free some disk space and try again; nothing that was written before is lost."
-    return "Check that the folder exists and can be written."
+def _reason(error: sqlite3.OperationalError) -> str:
+    """Return why the file cannot be used, and what to do."""
+    if "locked" in str(error) or "busy" in str(error):
+        return f"{error}. Another process has locked it; wait a few seconds and try again."
+    if error.sqlite_errorname in _DISK_FULL:
+        return "the disk is full. Free some space; nothing that was written before is lost."
+    return f"{error}. Check that the folder exists and can be written."

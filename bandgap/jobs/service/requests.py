@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.foundation.errors import quoted
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json

@@ -196,6 +196,8 @@ def test_label_of_a_species_gives_its_element(label: str, element: str) -> None:
         (gzip.compress(gzip.compress(espresso().encode())), "gzipped twice"),
         (gzip.compress(espresso().encode())[:-100], "compressed file is damaged or was cut off"),
         (espresso(bands=[[[-1.0, 0.0], [-1.0, 0.0]]]), "larger nbnd"),
+        (espresso(bands=[[[-1.0, 0.0, 1e300]]]), "the gap of 1e+300 eV is none"),
+        (espresso(bands=[[[-1.7e308, -1.7e308, 1.7e308]]]), "the gap of inf eV is none"),
         (espresso().replace("<eigenvalues", "<none").replace("/eigenvalues", "/none"), "no eigen"),
         (espresso(bands=[[[-1.0, 0.0, 1.0], [-1.0, 0.0]]]), "eigenvalues are incomplete"),
         (espresso(labels=("Qq", "Cl")), "Qq"),
@@ -206,7 +208,8 @@ def test_label_of_a_species_gives_its_element(label: str, element: str) -> None:
         ("<qes:espresso>" + "<a>" * 100, "nested too deep"),
     ],
     ids=[
-        "cut off", "no output", "gzipped twice", "cut gzip", "few bands", "no eigenvalues",
+        "cut off", "no output", "gzipped twice", "cut gzip", "few bands", "large gap",
+        "infinite gap", "no eigenvalues",
         "missing band", "element", "other program", "no electrons", "asterisks", "version 5",
         "deep",
     ],

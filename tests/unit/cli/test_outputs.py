@@ -12,6 +12,8 @@ from typer.main import get_command
 from bandgap.cli import app
 from bandgap.cli.commands import CheckedCommand, path_parameters
 from bandgap.cli.outputs import OUTPUTS
+from bandgap.foundation.errors import InputError
+from bandgap.storage.result_folders import check_result_folder
 from tests.unit.cli.conftest import Run
 
 INPUTS = {
@@ -151,6 +153,15 @@ def test_result_that_contains_the_labels_is_not_replaced(work_folder: Path, run:
     words = ("--structures", "crystals", "--labels", "run/labels.csv", "--out", "run")
     result = run("transfer", "--source", "none", *words)
     assert "contains --labels run/labels.csv" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("out", ["loop", "loop/new.csv"])
+def test_output_through_a_link_to_itself_is_refused(out: str, work_folder: Path, run: Run) -> None:
+    (work_folder / "loop").symlink_to("loop")
+    result = run(*PREDICT.split(), "crystals", "--out", out)
+    assert f"Error: {out} is a link that leads to itself." in " ".join(result.stderr.split())
+    with pytest.raises(InputError, match="leads to itself"):
+        check_result_folder(Path(out), kind="run")
 
 
 @pytest.mark.parametrize("option", ["--out", "--extxyz"])

@@ -12,10 +12,10 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from bandgap.datasets import split_json
-from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.oe62 import LEVELS, read_oe62
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import BYTES, Random, assert_sentence, damaged, run_mutations
 from tests.unit.datasets.test_oe62 import COLUMNS, ROWS

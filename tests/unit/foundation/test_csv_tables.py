@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,18 @@ from hypothesis import strategies as st
 from bandgap.foundation.csv_tables import csv_text, defuse, rearm
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\ta", "\ra", "'=1", "''=1"])
 def test_defuse_adds_an_apostrophe_to_dangerous_text(text):
     assert defuse(text) == "'" + text
+
+
+@pytest.mark.parametrize(
+    "text", ["x;=1+1", "x\t@A1", "x\n-1", "x;'+1", 'x;"=1+1', "x;y;=1;z", "\t=1"]
+)
+def test_defuse_protects_every_cell_that_another_separator_makes(text):
+    cells = re.split("[;\t\r\n]", defuse(text))
+    assert any(cell.startswith("'") for cell in cells)
+    assert not any(cell.lstrip('"').startswith(tuple("=+-@")) for cell in cells)
 
 
 @pytest.mark.parametrize("text", ["", "KAXCUK", "'quoted'", "C6H6 = benzene", "00011"])
@@ -22,12 +32,12 @@ def test_defuse_does_not_change_harmless_text(text):
     assert defuse(text) == text
 
 
-@given(st.text(alphabet="'=+-@\t\r\nab,\" ", max_size=6))
+@given(st.text(alphabet="'=+-@\t\r\nab,;\" ", max_size=6))
 def test_rearm_undoes_defuse_for_every_text(text):
     assert rearm(defuse(text)) == text
 
 
-@given(st.lists(st.text(alphabet="'=+-@\t\r\nab,\" ", max_size=6), min_size=1, max_size=4))
+@given(st.lists(st.text(alphabet="'=+-@\t\r\nab,;\" ", max_size=6), min_size=1, max_size=4))
 def test_csv_reader_returns_the_cells_of_csv_text(texts):
     frame = pd.DataFrame(
         {"id": pd.Series(texts, dtype="str"), "gap_eV": np.arange(len(texts), dtype=float)}

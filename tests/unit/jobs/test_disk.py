@@ -1,5 +1,10 @@
 """Disk space of a workspace: its uploads and runs, without those of other workspaces."""
 
+import subprocess
+import sys
+
+import pytest
+
 from bandgap.jobs.disk import folder_bytes, workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -37,3 +42,25 @@ def test_workspace_usage_counts_uploads_and_runs_of_one_workspace(tmp_path):
 
 def test_folder_that_is_not_there_has_no_bytes(tmp_path):
     assert folder_bytes(tmp_path / "none") == 0
+
+
+def test_full_disk_is_called_so(tmp_path):
+    """SQLite calls it an I/O error where the file of its shared memory cannot grow."""
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from bandgap.jobs.database import Database
+        path = Path(sys.argv[1], "bandgap.sqlite3")
+        Database(path)
+        try:
+            path.with_name("rest").write_bytes(bytes(2_000_000))
+        except OSError:
+            Database(path)
+    """
+    mount = f"mount -t tmpfs -o size=1m none {tmp_path}"
+    in_mount = ["unshare", "-rm", "sh", "-c"]
+    if subprocess.run([*in_mount, mount], check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    command = f'{mount} && {sys.executable} -c "$0" {tmp_path}'
+    done = subprocess.run([*in_mount, command, script], check=False, capture_output=True, text=True)
+    assert "StoreError" in done.stderr and "the disk is full. Free some space" in done.stderr
