@@ -1,12 +1,14 @@
 """Limits on the connections of a server (uvicorn): their number, and the time for a request.
 
 uvicorn waits without end for the rest of a request. Here a connection is closed where its headers
-or its body do not arrive in time. At the limit on their number, the connection that has waited
+or its body do not arrive in time, and a request that others may read in another way is refused, as
+it may hide a second one from a proxy. At the limit on their number, the connection that has waited
 longest for its client is closed for a new one.
 """
 
 import asyncio
 import dataclasses
+import re
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +22,10 @@ BACKLOG = 128
 # File descriptors for data, modules and connections that are being closed.
 SPARE_FILES = 2 * BACKLOG + 256
 FILES = 8_192  # file descriptors that are requested from the operating system
+
+# Lines that end without CR or go on in the next one; headers that both state a body's length.
+_LOOSE_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
+_LENGTHS = re.compile(rb"\n(content-length|transfer-encoding):", re.IGNORECASE)
 
 Phase = Literal["headers", "body"]
 _PHASES: dict[Any, Phase] = {h11.IDLE: "headers", h11.SEND_BODY: "body"}
@@ -101,6 +107,16 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
         self._follow_request()
 
+    def handle_events(self) -> None:
+        """Handle what has arrived; refuse headers that a proxy in front may read in another way."""
+        if self.conn.their_state is h11.IDLE:
+            head = self.conn.trailing_data[0].partition(b"\r\n\r\n")[0]
+            lengths = {name.lower() for name in _LENGTHS.findall(head)}
+            if len(lengths) > 1 or _LOOSE_LINES.search(head):
+                self._refuse(400, "The headers of the request are ambiguous.")
+                return
+        super().handle_events()
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._is_websocket = True  # another protocol has the transport from here on
         super().handle_websocket_upgrade(event)
@@ -179,7 +195,7 @@ class LimitedProtocol(H11Protocol):
     def _refuse(self, status: int, sentence: str) -> None:
         """Answer before a request is complete, and close."""
         body = sentence.encode("ascii")
-        reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+        reason = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}[status]
         lines = (
             f"HTTP/1.1 {status} {reason}",
             "content-type: text/plain; charset=utf-8",

@@ -22,6 +22,7 @@ from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.jobs.access import VARIABLE, AccessRules, access_rules, address_with_token
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import OTHERS, open_home
+from bandgap.jobs.lock import REFUSED
 from bandgap.jobs.other_machines import PagesRow
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def run_dashboard(
         When no port is free, the quota is no number, or other machines could use the dashboard
         without a token.
     BandgapError
-        When the page server does not start, or another machine serves the data directory.
+        When the page server does not start, or another worker serves the data directory.
     """
     rules = access_rules(
         host,
@@ -149,7 +150,7 @@ def run_dashboard(
             "worker", _supervised_command("bandgap.jobs.worker"), environment
         )
         try:
-            _wait_until_healthy(page, address, stopping)
+            _wait_until_healthy(page, worker, address, stopping)
             if not stopping.is_set():
                 _print(f"bandgap is at {token_address}  (data in {home.folder}; Ctrl-C stops it)")
                 if open_browser:
@@ -188,8 +189,12 @@ class _SupervisedProcess:
         self.process = self._start()
 
     def restart_if_ended(self) -> None:
-        if self.process.poll() is None:
+        """Start the process again after a pause; raises BandgapError where it was refused."""
+        code = self.process.poll()
+        if code is None:
             return
+        if code == REFUSED:
+            raise BandgapError(f"The {self._name} cannot start; its last line above says why.")
         now = time.monotonic()
         if self._restart_at is None:
             if now - self._started_at > LONG_S:
@@ -197,7 +202,7 @@ class _SupervisedProcess:
             log.warning(
                 "the %s ended (exit code %s); restarting it in %.0f s",
                 self._name,
-                self.process.returncode,
+                code,
                 self._pause_s,
             )
             self._restart_at = now + self._pause_s
@@ -241,7 +246,9 @@ def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
     return environment
 
 
-def _wait_until_healthy(page: _SupervisedProcess, address: str, stopping: threading.Event) -> None:
+def _wait_until_healthy(
+    page: _SupervisedProcess, worker: _SupervisedProcess, address: str, stopping: threading.Event
+) -> None:
     deadline = time.monotonic() + START_S
     while not stopping.is_set() and not healthy(address):
         code = page.process.poll()
@@ -250,6 +257,7 @@ def _wait_until_healthy(page: _SupervisedProcess, address: str, stopping: thread
                 f"The page did not start (exit code {code}); its last lines above say why."
             )
         page.restart_if_ended()  # a signal ended it, as when memory runs out
+        worker.restart_if_ended()
         if time.monotonic() > deadline:
             raise BandgapError(
                 f"The page did not answer at {address} within {START_S:.0f} s. Start it again."

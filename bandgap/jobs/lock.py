@@ -9,6 +9,7 @@ from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.other_machines import this_machine
 
 NAME = "worker"
+REFUSED = 3  # exit code of a worker that may not serve the data directory, now or later
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.added_runs import drop_unfinished_runs
+from bandgap.jobs.database import StoreError
 from bandgap.jobs.deletions import drop_old_deletions
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 BEAT_S = 2.0
+TAKEOVER_S = 6.0  # in which the worker of a dashboard that was killed ends its jobs
 PURGE_S = 3600.0  # between two looks for what has been in the bin for too long
 CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
@@ -111,11 +113,14 @@ class Worker:
         wait_for_other_machines(
             self._home, self.store.database, stopped=lambda: self._stopping or until()
         )
-        if not lock.acquire(self.store.database, self.name):
-            raise BandgapError(
-                f"Another worker serves {self._home.folder} already. "
-                "Use that one, or set BANDGAP_HOME to another folder."
-            )
+        deadline = time.monotonic() + TAKEOVER_S
+        while not lock.acquire(self.store.database, self.name):
+            if time.monotonic() > deadline or self._stopping or until():
+                raise BandgapError(
+                    f"Another worker serves {self._home.folder} already. "
+                    "Use that one, or set BANDGAP_HOME to another folder."
+                )
+            time.sleep(POLL_S)
         try:
             if begin is not None:
                 begin(self._home)
@@ -245,7 +250,7 @@ def work_all(home: Home) -> int:
 def main() -> int:
     """Run the worker on the default data directory until SIGINT or SIGTERM.
 
-    Returns the exit code.
+    Returns the exit code, `lock.REFUSED` where a restart would not help.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the reason in bandgap.foundation.machine
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
@@ -256,7 +261,7 @@ def main() -> int:
         worker.serve(begin=_start_catalogue)
     except BandgapError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return 1 if isinstance(error, StoreError) else lock.REFUSED
     return 0
 
 

@@ -97,6 +97,24 @@ def seconds_until_end(connection: socket.socket) -> tuple[float, bytes]:
     return time.monotonic() - start, received
 
 
+@pytest.mark.parametrize("first", [b"", WHOLE], ids=["first request", "second request"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        UPLOAD[:-2] + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        WHOLE.replace(b"\r\n", b"\n"),
+        WHOLE.replace(b"\r\nHost", b"\nHost"),
+        WHOLE[:-2] + b"X-Folded: a\r\n b\r\n\r\n",
+    ],
+    ids=["two lengths", "no CR", "one line without CR", "folded header"],
+)
+def test_request_that_a_proxy_may_read_in_another_way_is_refused(first: bytes, data: bytes) -> None:
+    with serving() as port, client(port, first + data) as connection:
+        received = seconds_until_end(connection)[1]
+    statuses = [answer[:3] for answer in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"200"] * bool(first) + [b"400"]
+
+
 @pytest.mark.parametrize(
     ("data", "status"),
     [(b"", b""), (HALF, b"408"), (UPLOAD + b"x", b""), (WHOLE + HALF, b"408")],

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.jobs import dashboard
+from bandgap.jobs import dashboard, lock
 from bandgap.jobs.dashboard import (
     PORTS_TO_TRY,
     _SupervisedProcess,
@@ -154,6 +154,31 @@ def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) ->
         assert process.stdout.readline().startswith(b"bandgap is at ")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_second_dashboard_on_a_data_directory_says_so_and_ends(tmp_path: Path) -> None:
+    store = JobStore(Home(tmp_path))
+    assert lock.acquire(store.database, "the first")
+    start = "from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port=0)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start],
+        env={**os.environ, "BANDGAP_HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            store.beat("the first", [])
+            time.sleep(0.5)
+        assert process.poll() == 1
+    finally:
+        process.kill()
+        _, text = process.communicate()
+    assert f"Another worker serves {tmp_path} already" in text
+    assert "The worker cannot start; its last line above says why." in text
+    assert lock.holds(store.database, "the first")
+    assert not rows_of_pages(store.database)
 
 
 def rows_of_pages(database: Database) -> list[str]:
