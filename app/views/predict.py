@@ -193,6 +193,7 @@ def _files() -> list[Any]:
 
 
 def _baseline_table(name: str) -> Any:
+    name = words.escaped(name)
     return st.file_uploader(
         f"Table of {name} (CSV)",
         type=["csv", "tsv", "txt"],

@@ -22,6 +22,7 @@ from bandgap.jobs.service.tokens import is_loopback, token_of
 VARIABLE = "BANDGAP_APP_TOKEN"
 PARAMETER = "token"  # of the address that is printed
 OPEN_PATH = "/_stcore/health"  # answers without a token, for monitoring
+HIDDEN_PATH = "/_stcore/metrics"  # of Streamlit: its sessions and caches
 COOKIE_S = 30 * 24 * 3600
 SECURITY_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -183,6 +184,8 @@ class AccessMiddleware:
         if scope["path"] == OPEN_PATH or rules.accepts_cookie(
             request.cookies.get(rules.cookie, "")
         ):
+            if scope["path"].startswith(HIDDEN_PATH):
+                return _refusal(404, "There is no such page.")
             return self._without_token(request) if rules.token is not None else None
         if rules.accepts_token(request.query_params.get(PARAMETER, "")):
             return self._without_token(request)

@@ -148,6 +148,16 @@ def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
         sees_names_alone(at)
 
 
+def test_baseline_of_a_stored_run_is_shown_as_it_is(visit: Visit, alice: Owned) -> None:
+    with alice.workspace.library.database.writing() as connection:
+        connection.execute(
+            "UPDATE run SET request = json_set(request, '$.baseline', ?) WHERE id = ?",
+            (NAMED, alice.choices["run"]),
+        )
+    for page in ("predict", "result", "train", "propose"):
+        sees_names_alone(visit(page, **alice.choices))
+
+
 def test_error_with_a_name_shows_the_name_unchanged(visit: Visit, alice: Owned) -> None:
     at = visit("data", **alice.choices)
     at.session_state[f"care-{alice.dataset}"] = True
@@ -191,3 +201,11 @@ def test_failed_job_with_a_name_in_its_error_shows_the_name_unchanged(
 def test_sentence_is_marked_only_where_markup_would_take_effect(text: str, escaped: str) -> None:
     words = importlib.import_module("app.components.shared.words")
     assert words.escaped_sentence(text) == escaped
+
+
+def test_error_does_not_show_where_the_server_has_its_data(visit: Visit, alice: Owned) -> None:
+    run, job = alice.workspace.add_run(alice.dataset, seed=9)
+    folder = alice.workspace.home.folder
+    alice.workspace.jobs.end(job.id, "failed", error=f"The store {folder}/bandgap.sqlite3 is busy.")
+    at = visit("train", **{**alice.choices, "run": run})
+    assert "bandgap.sqlite3" in at.error[0].value and str(folder) not in all_of(at)

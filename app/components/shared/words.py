@@ -1,5 +1,6 @@
 """Texts of the dashboard: numbers with units, escaped names, states and endings of jobs."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -98,9 +99,11 @@ def escaped_sentence(text: str) -> str:
     """Return an error or a warning, which may contain such names, so that Markdown shows it.
 
     Only characters that would be markup are escaped: a single hyphen or bracket is not. Commands
-    of `bandgap` and `pip` and options in backticks remain code.
+    of `bandgap` and `pip` and options in backticks remain code. The path of the data directory, of
+    the server, is not shown.
     """
-    escaped_inside = _MARKUP.sub(lambda match: match[1] or f"\\{match[0]}", text)
+    portable = text.replace(os.environ.get("BANDGAP_HOME") or "\0", "BANDGAP_HOME")
+    escaped_inside = _MARKUP.sub(lambda match: match[1] or f"\\{match[0]}", portable)
     return _LINE_START.sub(r"\1\\\2", escaped_inside)
 
 

@@ -137,7 +137,8 @@ def test_origin_of_the_proxy_reaches_streamlit_as_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/train", "/media/a.csv", "/static/js/x.js", "/_stcore/metrics", "/component/a"]
+    "path",
+    ["/", "/train", "/media/a.csv", "/static/js/x.js", "/_stcore/message", "/component/a"],
 )
 def test_without_the_token_every_address_but_health_is_refused(path: str) -> None:
     for wrong in ("", "?token=", "?token=wrong"):
@@ -166,6 +167,13 @@ def test_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read() -> Non
     assert parts[0] == cookie_of(OPEN)["cookie"]
     assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(parts)
     assert TOKEN not in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("path", ["/_stcore/metrics", "/_stcore/metrics/"])
+def test_figures_on_sessions_are_not_shown(path: str) -> None:
+    assert ask(LOOPBACK, path).status == 404
+    assert ask(OPEN, path, **cookie_of(OPEN)).status == 404
+    assert ask(OPEN, f"{path}?{urlencode({'token': TOKEN})}").status == 303
 
 
 @pytest.mark.parametrize("path", ["//attacker.example", "/\\attacker.example"])
