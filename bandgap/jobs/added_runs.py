@@ -17,7 +17,7 @@ from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.disk import check_quota
-from bandgap.jobs.home import Home, owner_only
+from bandgap.jobs.home import owner_only
 from bandgap.jobs.housekeeping import checked_name
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
@@ -147,18 +147,3 @@ def data_names(jobs: list[Job]) -> dict[str, str]:
         for job in jobs
         if job.kind == ADD_RUN and "dataset" in job.result
     }
-
-
-def drop_unfinished_runs(home: Home, library: Library) -> None:
-    """Remove the folders of added runs whose check did not finish.
-
-    The worker calls this when it starts. A job that ends by itself leaves no such folder; one that
-    was killed, or cancelled while it waited, does.
-    """
-    rows = library.database.rows(
-        "SELECT subject FROM job WHERE kind = ? GROUP BY subject HAVING"
-        " sum(state IN ('finished', 'queued', 'running', 'cancelling')) = 0",
-        ADD_RUN,
-    )
-    for row in rows:
-        shutil.rmtree(home.run_folder(row["subject"]), ignore_errors=True)

@@ -67,15 +67,17 @@ def workspace_usage(store: Store, workspace: str) -> WorkspaceUsage:
 
 def _models_bytes(store: Store, workspace: str) -> int:
     """Return the bytes of the folders of the runs and source models of a workspace."""
-    sources = store.database.rows(
-        "SELECT DISTINCT subject FROM job"
-        " WHERE workspace = ? AND kind IN ('train_source', 'add_source')",
+    rows = store.database.rows(  # a source model, and a run that is being added, have no row
+        "SELECT id FROM run WHERE workspace = ? UNION SELECT subject FROM job"
+        " WHERE workspace = ? AND kind IN ('train_source', 'add_source', 'add_run')",
+        workspace,
         workspace,
     )
-    runs = store.database.rows("SELECT id FROM run WHERE workspace = ?", workspace)
-    folders = [store.home.source_folder(row["subject"]) for row in sources]
-    folders += [store.home.run_folder(row["id"]) for row in runs]
-    return sum(map(folder_bytes, folders))
+    return sum(
+        folder_bytes(folder_of(row["id"]))
+        for row in rows
+        for folder_of in (store.home.source_folder, store.home.run_folder)
+    )
 
 
 def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:

@@ -15,7 +15,6 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.learning_curves import curve_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow
-from bandgap.jobs.sources import JOB_ORIGINS
 from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
@@ -142,23 +141,20 @@ def drop_unused_uploads(library: Library) -> None:
     library.home.drop_uploads(unused_uploads, older_than_s=SHARED_S)
 
 
-def drop_unfinished_sources(library: Library) -> None:
-    """Remove the folders of source models whose training or check did not finish.
+def drop_unfinished_results(library: Library) -> None:
+    """Remove the folders of source models and added runs whose training or check did not finish.
 
-    The worker calls this when it starts. A job that ends by itself leaves no such folder; one that
-    was killed, or cancelled while it waited, does.
+    The worker calls this when it starts, and after the process of a job has ended. A job that ends
+    by itself leaves no such folder; one that was killed, or cancelled while it waited, does.
     """
-    lasting_states = ("finished", *ACTIVE)
-    kind_marks = ", ".join("?" * len(JOB_ORIGINS))
-    state_marks = ", ".join("?" * len(lasting_states))
     rows = library.database.rows(
-        f"SELECT subject FROM job WHERE kind IN ({kind_marks})"
-        f" GROUP BY subject HAVING sum(state IN ({state_marks})) = 0",
-        *JOB_ORIGINS,
-        *lasting_states,
+        "SELECT subject FROM job WHERE kind IN ('train_source', 'add_source', 'add_run')"
+        " GROUP BY subject"
+        " HAVING sum(state IN ('finished', 'queued', 'running', 'cancelling')) = 0"
     )
     for row in rows:
-        shutil.rmtree(library.home.source_folder(row["subject"]), ignore_errors=True)
+        for folder_of in (library.home.source_folder, library.home.run_folder):
+            shutil.rmtree(folder_of(row["subject"]), ignore_errors=True)
 
 
 def drop_unfinished_writes(home: Home) -> None:

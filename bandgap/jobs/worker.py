@@ -21,13 +21,12 @@ from types import FrameType
 from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
-from bandgap.jobs.added_runs import drop_unfinished_runs
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.deletions import drop_old_deletions
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import (
-    drop_unfinished_sources,
+    drop_unfinished_results,
     drop_unfinished_writes,
     drop_unused_uploads,
 )
@@ -128,8 +127,7 @@ class Worker:
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             self._purge_bin()
             drop_unused_uploads(Library(self._home))
-            drop_unfinished_sources(Library(self._home))
-            drop_unfinished_runs(self._home, Library(self._home))
+            drop_unfinished_results(Library(self._home))
             drop_unused_workspaces(Library(self._home))
             drop_unfinished_writes(self._home)
             while not self._stopping and not until():
@@ -210,6 +208,7 @@ class Worker:
             if code == -signal.SIGKILL:
                 error += " It was probably stopped by the system because memory ran out."
             self.store.end(running.job.id, "failed", error=error)
+        drop_unfinished_results(Library(self._home))
 
     def _end_all(self) -> None:
         for running in self._processes.values():

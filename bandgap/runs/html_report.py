@@ -99,10 +99,9 @@ def report_html(folder: Path, *, text: ReportText) -> str:
     manifest = read_manifest(folder, kind="run")
     calibrator = load_calibrator(folder)
     curve = load_curve(folder / LEARNING_CURVE)
-    version = str(manifest.get("versions", {}).get("bandgap", ""))
     values = {
         "title": text.title or manifest["title"],
-        "version": version,
+        "version": manifest.get("versions", {}).get("bandgap", ""),
         "created": manifest["created"],
         "notes": [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
         + [str(warning) for warning in manifest.get("warnings", ())],
@@ -113,7 +112,7 @@ def report_html(folder: Path, *, text: ReportText) -> str:
         "settings": _setting_rows(manifest),
         "command": text.command,
         "versions": _version_rows(manifest),
-        "citations": _citations(manifest, version),
+        "citations": _citations(manifest),
     }
     if tested_ids(manifest):
         values |= _tested(load_heldout(folder, manifest), manifest, calibrator)
@@ -282,8 +281,8 @@ def _version_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
     return rows
 
 
-def _citations(manifest: Mapping[str, Any], version: str) -> list[str]:
-    texts = [f"bandgap {version}, Apache License 2.0."]
+def _citations(manifest: Mapping[str, Any]) -> list[str]:
+    texts = []
     if str(manifest["method"]).startswith("btl_pcp"):
         texts.append(citations.METHOD)
     if any(manifest["descriptor"].get(name) for name in ("k1", "k2", "k3")):

@@ -13,7 +13,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.added_sources import ARCHIVE, add_archive, add_folder
 from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home, open_home
-from bandgap.jobs.housekeeping import drop_unfinished_sources
+from bandgap.jobs.housekeeping import drop_unfinished_results
 from bandgap.jobs.library import Library
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -202,13 +202,13 @@ def test_source_whose_queued_check_was_cancelled_is_removed_and_may_be_added_aga
     finished = ended(home, by_folder(home, trained))
     waiting = by_archive(home, zipped(trained))
     unchecked_folder = home.source_folder(waiting.subject)
-    drop_unfinished_sources(Library(home))
+    drop_unfinished_results(Library(home))
     assert unchecked_folder.exists()  # as the check is still to come
     JobStore(home).request_cancel(WS, waiting.id)
-    drop_unfinished_sources(Library(home))
+    drop_unfinished_results(Library(home))
     assert not unchecked_folder.exists() and home.source_folder(finished.subject).exists()
     assert ended(home, by_archive(home, zipped(trained))).state == "finished"
-    drop_unfinished_sources(Library(home))
+    drop_unfinished_results(Library(home))
     assert unchecked_folder.exists()
 
 

@@ -15,6 +15,7 @@ import pytest
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs import lock
+from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.job_process import JobProgress
 from bandgap.jobs.library import Library
@@ -151,6 +152,25 @@ def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
     ended = state_of(home, job)
     assert ended.state == "interrupted"
     assert ended.error == "The worker was stopped while this job was running."
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_half_unpacked_run_of_a_killed_process_counts_and_goes_at_once(
+    home: Home, serving: Worker
+) -> None:
+    store = JobStore(home)
+    run = str(uuid.uuid4())
+    folder = home.run_folder(run)
+    folder.mkdir(parents=True)
+    (folder / "draws.safetensors").write_bytes(bytes(70_000))
+    job = store.submit(WS, "add_run", title="add", payload={"run": run, "name": "r"}, subject=run)
+    wait_for(lambda: bool(serving._processes))
+    (process,) = (running.process for running in serving._processes.values())
+    assert workspace_usage(Library(home), WS).runs >= 70_000
+    os.kill(process.pid or 0, signal.SIGKILL)
+    wait_for(lambda: not state_of(home, job).active)
+    assert "exit code -9" in state_of(home, job).error
+    wait_for(lambda: not folder.exists())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
