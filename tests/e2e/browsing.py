@@ -25,7 +25,6 @@ PAGES = {
     "Guide": "guide",
     "About": "about",
 }
-PROXY = {"X-Forwarded-For": "203.0.113.7"}  # a browser of another machine, as a proxy announces it
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"
 TALLEST = 8000  # largest height in pixels of a picture of a page
 TOUR_WIDTH = 1120

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,33 +147,44 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SampleW
 
 
 @pytest.fixture(scope="session")
-def dashboard(
+def shared_dashboard(
     sample_home: tuple[Path, SampleWorkspace, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Dashboard]:
-    """Serve a copy of the filled workspace as `bandgap app` does, to all tests of this process.
+    """Serve a copy of the filled workspace to all tests of this process."""
+    with copied_dashboard(sample_home, tmp_path_factory.mktemp("home")) as dashboard:
+        yield dashboard
 
-    A test adds its own workspaces and changes nothing of the filled one that others read.
+
+@pytest.fixture
+def dashboard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dashboard]:
+    """Return the dashboard of all tests, or for a repeated test one of its own.
+
+    A test adds its own workspaces and changes nothing of the filled one that others read. What it
+    has changed is in the way of its second try. The jobs that it has left are cancelled, because
+    the next test would wait for them.
     """
-    original, sample, prediction = sample_home
-    folder = tmp_path_factory.mktemp("home")
-    shutil.copytree(original, folder, dirs_exist_ok=True)
-    crystals = Library(Home(folder)).datasets(sample.id)[-1].id
-    with serving(folder) as address:
-        yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
+    with ExitStack() as stack:
+        if getattr(request.node, "execution_count", 1) == 1:
+            dashboard = request.getfixturevalue("shared_dashboard")
+        else:
+            sample_home = request.getfixturevalue("sample_home")
+            dashboard = stack.enter_context(copied_dashboard(sample_home, tmp_path / "home"))
+        yield dashboard
+        cancel_jobs(dashboard)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def proxied(dashboard: Dashboard) -> Iterator[Dashboard]:
+    """Return the same dashboard as a visitor of another machine reaches it, behind a proxy."""
+    script = str(Path(__file__).with_name("reverse_proxy.py"))
+    with printed_address([sys.executable, script, dashboard.address]) as address:
+        yield replace(dashboard, address=address)
+
+
+@pytest.fixture
 def server(dashboard: Dashboard) -> Server:
     """Return the same server, for tests that use no finished run."""
     return dashboard
-
-
-@pytest.fixture(autouse=True)
-def _no_jobs_remain(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Cancel the jobs that a test has left, for which the next one would wait."""
-    yield
-    if {"server", "dashboard"} & set(request.fixturenames):
-        cancel_jobs(request.getfixturevalue("dashboard"))
 
 
 def cancel_jobs(server: Server) -> None:
@@ -204,6 +215,18 @@ def predict_new_crystals(home: Home, sample: SampleWorkspace) -> str:
 
 
 @contextmanager
+def copied_dashboard(
+    sample_home: tuple[Path, SampleWorkspace, str], folder: Path
+) -> Iterator[Dashboard]:
+    """Serve a copy of the filled workspace in a new data directory as `bandgap app` does."""
+    original, sample, prediction = sample_home
+    shutil.copytree(original, folder, dirs_exist_ok=True)
+    crystals = Library(Home(folder)).datasets(sample.id)[-1].id
+    with serving(folder) as address:
+        yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
+
+
+@contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Serve a data directory as `bandgap app` does, on one core, and yield the address.
 
@@ -217,13 +240,18 @@ def serving(folder: Path) -> Iterator[str]:
     start = f"from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port={port})"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder
-    ) as process:
+    with printed_address(command, env=environment, cwd=folder) as address:
+        yield address
+
+
+@contextmanager
+def printed_address(command: Sequence[str], **options: Any) -> Iterator[str]:
+    """Run a server until the end of the context, and yield the address that it prints first."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
         assert process.stdout is not None
-        match = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
-        assert match, line
         try:
+            match = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
+            assert match, line
             yield match.group()
         finally:
             process.send_signal(signal.SIGINT)

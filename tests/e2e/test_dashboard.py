@@ -15,7 +15,6 @@ from bandgap.jobs.deletions import deletions
 from tests.e2e.accessibility import expect_no_serious_findings, serious_findings
 from tests.e2e.browsing import (
     PAGES,
-    PROXY,
     TOUR_KB,
     Stop,
     expect_no_faint_texts,
@@ -56,11 +55,11 @@ _WIDER = """() => [document.documentElement, document.querySelector('[data-testi
 
 
 @pytest.fixture(scope="module")
-def visited(visitor: BrowserContext, dashboard: Dashboard) -> Iterator[Page]:
+def visited(visitor: BrowserContext, shared_dashboard: Dashboard) -> Iterator[Page]:
     """One page for all visits: what it has loaded of Streamlit and Plotly stays loaded."""
     with visitor.new_page() as page:
         page.set_viewport_size({"width": WIDE, "height": 900})
-        page.goto(dashboard.at(**dashboard.choices))
+        page.goto(shared_dashboard.at(**shared_dashboard.choices))
         yield page
 
 
@@ -88,19 +87,19 @@ def test_page_of_a_full_workspace_is_legible_in_the_dark_theme(visited: Page, ti
 
 
 def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths(
-    browser: Browser, dashboard: Dashboard
+    browser: Browser, proxied: Dashboard
 ) -> None:
     # A visitor of another machine, to whom the server lists no workspaces.
-    with browser.new_context(extra_http_headers=PROXY) as context:
-        expect_empty_home(context.new_page(), dashboard)
+    with browser.new_context() as context:
+        expect_empty_home(context.new_page(), proxied)
 
 
 def test_home_of_an_empty_workspace_is_legible_in_the_dark(
-    browser: Browser, dashboard: Dashboard
+    browser: Browser, proxied: Dashboard
 ) -> None:
-    with browser.new_context(extra_http_headers=PROXY, color_scheme="dark") as context:
+    with browser.new_context(color_scheme="dark") as context:
         page = context.new_page()
-        page.goto(dashboard.at())
+        page.goto(proxied.at())
         expect_ready(page, "Home")
         expect_legible_in_the_dark(page, "home-empty")
         page.set_viewport_size({"width": WIDE, "height": 400})

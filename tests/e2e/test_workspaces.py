@@ -6,7 +6,6 @@ from playwright.sync_api import Browser, Page, expect
 from bandgap.jobs.workspaces import rename_workspace
 from tests.e2e.browsing import (
     PAGES,
-    PROXY,
     expect_no_faint_texts,
     expect_ready,
     expect_settled,
@@ -61,17 +60,17 @@ def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashbo
 
 
 def test_closed_workspace_is_offered_again_by_this_browser_alone(
-    browser: Browser, dashboard: Dashboard
+    browser: Browser, proxied: Dashboard
 ) -> None:
-    workspace, dataset = dashboard.new_workspace(name="crystals of a lost tab")
-    with browser.new_context(extra_http_headers=PROXY) as context:
+    workspace, dataset = proxied.new_workspace(name="crystals of a lost tab")
+    with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at("data", ws=workspace, data=dataset))
+        page.goto(proxied.at("data", ws=workspace, data=dataset))
         expect_ready(page, "Data")
         wait_until_remembered(page, workspace)
         page.close()
         page = context.new_page()
-        page.goto(dashboard.at())
+        page.goto(proxied.at())
         offers = page.get_by_role("button", name="Continue: 1 data set, 0 runs")
         expect(offers).to_have_count(1)
         expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
@@ -81,9 +80,9 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(
         offers.click()
         page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
         expect(page.get_by_text("Labelled structures", exact=True).first).to_be_visible()
-    with browser.new_context(extra_http_headers=PROXY) as context:
+    with browser.new_context() as context:
         other = context.new_page()
-        other.goto(dashboard.at())
+        other.goto(proxied.at())
         expect_ready(other, "Home")
         other.wait_for_timeout(2000)
         expect(other.get_by_text("Continue")).to_have_count(0)
@@ -91,27 +90,27 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(
 
 
 def test_workspace_is_renamed_and_forgotten_in_this_browser(
-    browser: Browser, dashboard: Dashboard
+    browser: Browser, proxied: Dashboard
 ) -> None:
-    workspace, _ = dashboard.new_workspace(name="crystals")
-    with browser.new_context(extra_http_headers=PROXY) as context:
+    workspace, _ = proxied.new_workspace(name="crystals")
+    with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at(ws=workspace))
+        page.goto(proxied.at(ws=workspace))
         expect_settled(page, "Home")
         page.get_by_text("This workspace has no name yet").click()
         page.get_by_label("Name", exact=True).fill("Perovskites *2026*")
         page.get_by_role("button", name="Rename").press("Enter")
         expect(page.get_by_text("The workspace is now called Perovskites *2026*.")).to_be_visible()
         wait_until_remembered(page, workspace)
-        page.goto(dashboard.at())
+        page.goto(proxied.at())
         expect(page.get_by_text("Perovskites *2026*, last changed on")).to_be_visible()
-        page.goto(dashboard.at(ws=workspace))
+        page.goto(proxied.at(ws=workspace))
         expect_settled(page, "Home")
         page.get_by_text("This workspace: Perovskites *2026*").click()
         # By the keyboard: figures above are drawn when they come into view, and move the button.
         page.get_by_role("button", name="Forget all workspaces in this browser").press("Enter")
         page.wait_for_function(f"() => ({REMEMBERED})().length === 0")
-        page.goto(dashboard.at())
+        page.goto(proxied.at())
         expect_ready(page, "Home")
         page.wait_for_timeout(2000)
         expect(page.get_by_text("Continue")).to_have_count(0)
@@ -119,11 +118,11 @@ def test_workspace_is_renamed_and_forgotten_in_this_browser(
 
 @pytest.mark.parametrize("workspace_id", ["6eef62f7-6519-4825-b94a-02d130ac8c99", "mistyped"])
 def test_unknown_workspace_shows_a_message_and_creates_none(
-    browser: Browser, dashboard: Dashboard, workspace_id: str
+    browser: Browser, proxied: Dashboard, workspace_id: str
 ) -> None:
-    with browser.new_context(extra_http_headers=PROXY) as context:
+    with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at("data", ws=workspace_id))
+        page.goto(proxied.at("data", ws=workspace_id))
         expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
         expect(page.get_by_text(workspace_id[:16]).first).to_be_visible()
         page.get_by_role("link", name="Train", exact=True).click()
@@ -139,7 +138,7 @@ def test_unknown_workspace_shows_a_message_and_creates_none(
 
 
 def test_user_on_the_server_sees_all_workspaces_and_a_proxied_visitor_none(
-    browser: Browser, server: Server
+    browser: Browser, server: Server, proxied: Server
 ) -> None:
     workspaces = [server.new_workspace(name="crystals")[0] for _ in range(2)]
     names = ["Halides, first half", "Halides, second half"]
@@ -150,9 +149,9 @@ def test_user_on_the_server_sees_all_workspaces_and_a_proxied_visitor_none(
         page.goto(server.at())
         for name in names:
             expect(page.get_by_text(name)).to_be_visible()
-    with browser.new_context(extra_http_headers=PROXY) as context:
+    with browser.new_context() as context:
         page = context.new_page()
-        page.goto(server.at())
+        page.goto(proxied.at())
         expect_ready(page, "Home")
         page.wait_for_timeout(2000)
         expect(page.get_by_text("Continue")).to_have_count(0)
