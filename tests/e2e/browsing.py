@@ -2,14 +2,16 @@
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from PIL import Image, ImageChops
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocket, expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 PAGES = {
     "Home": "",
@@ -111,6 +113,33 @@ def expect_settled(page: Page, title: str) -> None:
     expect_ready(page, title)
     page.wait_for_timeout(1000)
     expect_ready(page, title)
+
+
+def connections(page: Page) -> list[WebSocket]:
+    """Return a list of the connections that a page opens from now on, to which each is added."""
+    sockets: list[WebSocket] = []
+
+    def add(socket: WebSocket) -> None:
+        sockets.append(socket)
+
+    page.on("websocket", add)
+    return sockets
+
+
+@contextmanager
+def expect_run(socket: WebSocket) -> Iterator[None]:
+    """Wait until a run that this context causes has ended, as the server says.
+
+    The page may never show that it runs: where start and end of a run arrive together, as on a busy
+    machine, it is drawn after both.
+    """
+
+    def is_end(message: str | bytes) -> bool:
+        assert isinstance(message, bytes)
+        return ForwardMsg.FromString(message).WhichOneof("type") == "script_finished"
+
+    with socket.expect_event("framereceived", is_end):
+        yield
 
 
 def expect_soon(page: Page, look: Callable[[], T], condition: Callable[[T], bool]) -> None:

@@ -1,19 +1,161 @@
-"""Downloads in a browser: a table with refused rows, and the message for a failed file."""
+"""Downloads in a browser: those of every page, and the message for a failed file."""
 
+import io
+import json
+import shutil
 import uuid
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import ElementHandle, Locator, Page, expect
 
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
+from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import EXTXYZ
-from tests.e2e.browsing import expect_ready
-from tests.e2e.conftest import Dashboard
+from benchmarks.sample_workspace import SampleWorkspace
+from tests.e2e.browsing import PAGES, connections, expect_ready, expect_run, expect_settled
+from tests.e2e.conftest import Dashboard, copied_dashboard
+from tests.unit.calculations.vasprun_text import vasprun
 
 pytestmark = pytest.mark.browser
 
 NEW_CRYSTALS = Path(__file__).resolve().parents[2] / "data" / "new_crystals"
+FIGURE = ("cm.pdf", "cm.svg", "cm.png", "-numbers.csv")
+# Ends of the names of files that a page offers; those of jobs, folds and tabs are among them.
+ENDS = {
+    "Home": ("predictions.csv", "latest-runs.csv", *FIGURE),
+    "Data": (
+        *("verdicts.csv", "structure.csv", "atoms.csv", "quantiles.csv", "elements.csv"),
+        *("domain.csv", "calculations.csv", "disk-space.csv", *FIGURE),
+    ),
+    "Source models": ("sources.csv", *FIGURE),
+    "Train": ("runs.csv",),
+    "Result": ("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors.csv", *FIGURE),
+    "Compare": ("runs.csv", "comparison.csv", "settings.csv", *FIGURE),
+    "Posterior": ("scales.csv", "held-out.csv", *FIGURE),
+    "Calibration": FIGURE,
+    "Predict": (".csv", ".json", ".extxyz", ".zip", *FIGURE),
+    "About": ("versions.csv",),
+}
+IS_WHOLE: dict[str, Callable[[bytes], bool]] = {
+    "csv": lambda data: not pd.read_csv(io.BytesIO(data)).empty,
+    "json": lambda data: bool(json.loads(data)),
+    "extxyz": lambda data: b"Properties=species:S:1:pos:R:3" in data,
+    "html": lambda data: b"</html>" in data[-20:],
+    "zip": lambda data: zipfile.ZipFile(io.BytesIO(data)).testzip() is None,
+    "pdf": lambda data: data.startswith(b"%PDF-") and b"%%EOF" in data[-10:],
+    "png": lambda data: data.startswith(b"\x89PNG") and b"IEND" in data[-12:],
+    "svg": lambda data: b"<svg" in data and b"</svg>" in data[-10:],
+}
+
+
+@pytest.fixture(scope="module")
+def full_dashboard(
+    sample_home: tuple[Path, SampleWorkspace, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Dashboard]:
+    """Serve the filled workspace with results of the jobs of the page Data."""
+    original, sample, prediction = sample_home
+    folder = tmp_path_factory.mktemp("full")
+    shutil.copytree(original, folder, dirs_exist_ok=True)
+    home = Home(folder)
+    library = Library(home)
+    jobs = JobStore(home)
+    crystals = library.datasets(sample.id)[-1].id
+    outputs = library.add_dataset(
+        sample.id, "outputs", purpose="calculations", files=[("vasprun.xml", vasprun().encode())]
+    ).id
+    payloads = {
+        "domain": ({"dataset": crystals, "source": "demo"}, f"domain-{crystals}-demo"),
+        "read_calculations": ({"dataset": outputs, "keep_unconverged": False}, outputs),
+    }
+    for kind, (payload, subject) in payloads.items():
+        jobs.submit(sample.id, kind, title=kind, payload=payload, subject=subject)
+    work_all(home)
+    assert {job.state for job in jobs.jobs(sample.id)} == {"finished"}
+    copy = tmp_path_factory.mktemp("home")
+    with copied_dashboard((folder, sample, prediction), copy) as dashboard:
+        yield dashboard
+
+
+@pytest.mark.parametrize("title", PAGES)
+def test_every_download_of_a_page_arrives_whole(
+    page: Page, full_dashboard: Dashboard, title: str
+) -> None:
+    main = page.get_by_test_id("stMain")
+    names = set()
+    for _ in views(page, full_dashboard, title):
+        open_folds(page, title)
+        names |= arrived_files(page, main)
+        for opener in unpressed(main.locator("[class*=st-key-paper-]")):
+            names |= files_of_figure(page, opener)
+    ends = ENDS.get(title, ())
+    assert [end for end in ends if not any(name.endswith(end) for name in names)] == []
+    assert ends or not names, "a page whose downloads are not listed above"
+
+
+def views(page: Page, dashboard: Dashboard, title: str) -> Iterator[None]:
+    """Open a page, and show all that its tabs hide, or the views of the page Data, in turn."""
+    sockets = connections(page)
+    page.goto(dashboard.at(PAGES[title], **dashboard.choices))
+    expect_settled(page, title)
+    yield
+    main = page.get_by_test_id("stMain")
+    for tab in main.get_by_role("tab").all()[1:]:
+        tab.press("Enter")
+        expect_ready(page, title)
+        yield
+    for view in main.locator(".st-key-data-view").get_by_role("radio").all()[1:]:
+        with expect_run(sockets[-1]):
+            view.press("Enter")
+        expect_ready(page, title)
+        yield
+
+
+def open_folds(page: Page, title: str) -> None:
+    closed_folds = page.locator("[data-testid=stMain] details:not([open]) > summary:visible")
+    while closed_folds.count():
+        closed_folds.first.press("Enter")
+        expect_ready(page, title)
+
+
+def files_of_figure(page: Page, opener: ElementHandle) -> set[str]:
+    """Press all buttons of the popover with a figure for a paper, and close it."""
+    opener.press("Enter")
+    popover = page.get_by_test_id("stPopoverBody")
+    expect(popover.get_by_text("Redrawn in the fonts")).to_be_visible()
+    names = arrived_files(page, popover)
+    page.keyboard.press("Escape")
+    expect(popover).to_have_count(0)
+    return names
+
+
+def arrived_files(page: Page, part: Locator) -> set[str]:
+    """Press the download buttons of a part of the page; return the names of the files.
+
+    Each file has the form that the suffix of its name says.
+    """
+    names = set()
+    for button in unpressed(part.get_by_test_id("stDownloadButton")):
+        with page.expect_download() as download:
+            button.press("Enter")
+        name = download.value.suggested_filename
+        assert IS_WHOLE[name.rpartition(".")[2]](download.value.path().read_bytes()), name
+        names.add(name)
+    return names
+
+
+def unpressed(elements: Locator) -> Iterator[ElementHandle]:
+    """Yield the button of each visible element once, also where a page shows it again."""
+    buttons = elements.locator("button:visible:not([data-pressed])")
+    while buttons.count():
+        button = buttons.first.element_handle()
+        button.evaluate("e => { e.dataset.pressed = '' }")
+        yield button
 
 
 def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(

@@ -124,7 +124,7 @@ def parent_title(run: RunRow) -> str:
 
     Empty for other runs.
     """
-    parent_id = parent_of(stores.jobs_of("transfer").get(run.job))
+    parent_id = parent_of(stores.jobs().job(run.workspace, run.job))
     if not parent_id:
         return ""
     parent = stores.library().run(run.workspace, parent_id)

@@ -1,7 +1,9 @@
 """Download buttons whose file is made on request; when that fails, the page shows the reason.
 
-Streamlit calls the function of a download button in a separate thread. Nothing can be drawn there,
-and the browser learns only that the call failed. The press also runs the button's fragment again.
+Streamlit calls the function of a download button in a separate thread. There is no session in it:
+what the function needs of one, such as the workspace, the page reads before. Nothing can be drawn
+there, and the browser learns only that the call failed. The press also runs the button's fragment
+again.
 The fragment waits for the result of the call, which it reads from the session, and shows the error
 message below the button.
 """
@@ -130,7 +132,10 @@ def file_button(
     help: str = "",
     kind: Literal["primary", "secondary", "tertiary"] = "secondary",
 ) -> None:
-    """Offer a file that is made on request; the suffix of its name determines the MIME type."""
+    """Offer a file that `make` makes on request, without a session.
+
+    The suffix of its name determines the MIME type.
+    """
     attempt = session.stored_object(f"download-{key or label}-{name}", Attempt)
     pressed = st.download_button(
         label,
