@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.deletions import deletions
@@ -17,8 +17,10 @@ from tests.e2e.browsing import (
     PAGES,
     TOUR_KB,
     Stop,
+    connections,
     expect_no_faint_texts,
     expect_ready,
+    expect_run,
     expect_settled,
     expect_soon,
     page_height,
@@ -44,12 +46,6 @@ DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme ar
 FOREIGN = "This workspace does not contain the run that the address names."
 RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
-_COUNT_RUNS = """() => {
-    const app = document.querySelector('[data-testid=stApp]')
-    window.runs = 0
-    const count = () => { window.runs += app.dataset.testScriptState !== 'notRunning' }
-    new MutationObserver(count).observe(app, {attributeFilter: ['data-test-script-state']})
-}"""
 _WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
     .map(e => e.scrollWidth - e.clientWidth)"""
 
@@ -164,6 +160,7 @@ def test_finding_is_reported(visited: Page) -> None:
 
 
 def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard) -> None:
+    sockets = connections(page)
     page.goto(dashboard.at())
     expect_settled(page, "Home")  # what is drawn before the focus later would be skipped
     stops = tab_to(page, page.get_by_role("button", name="Use the demo data"))
@@ -191,7 +188,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     page.keyboard.press("Enter")
     expect_settled(page, "Train")
     stops = tab_to(page, page.get_by_label("Labelled structures", exact=True))
-    replace_number(page, SHORT["Labelled structures"])
+    replace_number(page, sockets[-1], SHORT["Labelled structures"])
     stops += tab_to(page, page.locator("summary", has_text="More settings"))
     page.keyboard.press("Enter")
     stops += tab_to(page, page.get_by_role("slider", name="Held out for the test"))
@@ -200,7 +197,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     expect_ready(page, "Train")
     for label in ("Warm-up iterations", "Draws of each chain"):
         stops += tab_to(page, page.get_by_label(label, exact=True))
-        replace_number(page, SHORT[label])
+        replace_number(page, sockets[-1], SHORT[label])
     count, *lengths = SHORT
     expect_order(stops, ["Target data", "Source model", count, "Start the transfer", *lengths])
     tab_to(page, page.get_by_role("button", name="Start the transfer"), key="Shift+Tab")
@@ -217,13 +214,12 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     tab_to(page, page.get_by_role("button", name="Predict", exact=True))
 
 
-def replace_number(page: Page, text: str) -> None:
+def replace_number(page: Page, socket: WebSocket, text: str) -> None:
     """Type a number into the field, and wait for the run of the page that it causes."""
-    page.evaluate(_COUNT_RUNS)
     page.keyboard.press("Control+a")
     page.keyboard.type(text)
-    page.keyboard.press("Enter")
-    page.wait_for_function("window.runs > 0")
+    with expect_run(socket):
+        page.keyboard.press("Enter")
     expect_ready(page, "Train")
 
 
