@@ -112,7 +112,7 @@ def repeat() -> None:
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
     parent_id = parent_of(stores.jobs_of("transfer").get(run.job))
-    parent = stores.library().run(session.workspace(), parent_id) if parent_id else None
+    parent = stores.library().run(session.workspace(), parent_id)
     tested = run if parent is None else parent
     lines = [transfer_command(tested.source, tested.request, level_of_theory=level)]
     if parent is not None:
