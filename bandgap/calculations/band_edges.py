@@ -57,7 +57,7 @@ def band_gap(
     Parameters
     ----------
     energies_eV
-        Eigenvalues (spin, k-point, band) in eV.
+        Eigenvalues (spin, k-point, band) in eV. Bands from the first NaN on are not used.
     n_electrons
         Number of electrons in the cell.
     electrons_per_band
@@ -72,12 +72,17 @@ def band_gap(
     Unreadable
         If there are no empty bands, or no electrons.
     """
-    bands = np.sort(np.asarray(energies_eV, dtype=np.float64), axis=2)
+    energies = np.asarray(energies_eV, dtype=np.float64)
+    is_number = np.isfinite(energies).all(axis=(0, 1))  # (band,)
+    n_bands = int(np.argmin([*is_number, False]))
+    bands = np.sort(energies[:, :, :n_bands], axis=2)
     n_filled = n_electrons / electrons_per_band
     if n_electrons < WHOLE_WITHIN:
         raise Unreadable(f"the number of electrons is {n_electrons:g}")
-    if round(n_filled) >= bands.shape[0] * bands.shape[2]:
-        raise Unreadable(_too_few(bands.shape[2], n_filled, setting=bands_setting))
+    if round(n_filled) >= bands.shape[0] * n_bands:
+        if n_bands < len(is_number):
+            raise Unreadable(f"an eigenvalue is not a number, in band {n_bands + 1:,}")
+        raise Unreadable(_too_few(n_bands, n_filled, setting=bands_setting))
     if abs(n_filled - round(n_filled)) > WHOLE_WITHIN:
         return BandGap(0.0, "metal", 0.0, f"{n_electrons:g} electrons leave a band partly filled")
     if bands.shape[0] == 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.calculations.packed_xml import parse_xml
+from bandgap.calculations.packed_xml import number_or_nan, parse_xml
 from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
@@ -134,13 +134,10 @@ def read_espresso(content: Content) -> EspressoRun:
 
 def to_number(text: str, what: str) -> float:
     """Return a number. Raises Unreadable with the text if it is none."""
-    try:
-        number = float(text.replace("D", "E").replace("d", "e"))
-    except ValueError:
-        number = np.nan
-    if not np.isfinite(number):
+    value = number_or_nan(text)
+    if np.isnan(value):
         raise Unreadable(f"{what} is not a number: {quoted(text)}")
-    return number
+    return value
 
 
 class _Handler:
@@ -224,8 +221,7 @@ class _Handler:
         elif path == "output/band_structure/ks_energies/eigenvalues":
             self._store_eigenvalues(text)
         elif path == "output/band_structure/ks_energies/k_point":
-            weight = self._attributes.get("weight", "1")
-            self._weights.append(to_number(weight, "the weight of a k-point"))
+            self._weights.append(number_or_nan(self._attributes.get("weight", "1")))
         elif path.startswith(_FUNCTIONAL):
             self._store_functional(path, name, text)
         elif path == "output/atomic_species/species/pseudo_file":
@@ -237,7 +233,7 @@ class _Handler:
             run.settings[path] = text
 
     def _store_geometry(self, geometry: Geometry, name: str, text: str) -> None:
-        vector = [to_number(word, f"the vector {name}") for word in text.split()]
+        vector = [number_or_nan(word) for word in text.split()]
         if len(vector) != 3:
             raise Unreadable(f"three numbers are expected for {name}, found {quoted(text)}")
         if name == "atom":
@@ -251,7 +247,7 @@ class _Handler:
     def _store_eigenvalues(self, text: str) -> None:
         if len(self._energies) >= MAX_EIGENVALUES:
             raise Unreadable(f"the file has more than {MAX_EIGENVALUES:,} eigenvalues")
-        self._energies.extend(to_number(word, "an eigenvalue") for word in text.split())
+        self._energies.extend(map(number_or_nan, text.split()))
 
     def _store_functional(self, path: str, name: str, text: str) -> None:
         if name not in HUBBARD_NAMES:

@@ -4,6 +4,7 @@ The memory does not grow with the size of the file. What a file contains is coll
 """
 
 import gzip
+import math
 import re
 import zipfile
 import zlib
@@ -12,7 +13,7 @@ from typing import Protocol
 from xml.parsers import expat
 
 from bandgap.structures.contents import GZIP_MAGIC, Content, Stream
-from bandgap.structures.draft import Unreadable
+from bandgap.structures.draft import Unreadable, number
 
 CHUNK_BYTES = 2**16
 _PIECE_BYTES = 256  # read at a time at the beginning of a file
@@ -82,6 +83,15 @@ def parse_xml(content: Content, handler: Handler, *, program: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise Unreadable(f"the file cannot be opened ({reason})") from error
+
+
+def number_or_nan(text: str) -> float:
+    """Return a number, NaN for another text, such as the asterisks of one that is too long."""
+    try:
+        value = number(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def root_element(content: Content) -> str:

@@ -83,11 +83,11 @@ def _occupation_warning(run: VaspRun, n_electrons: float, *, electrons_per_band:
     """
     weights = run.weights
     sums = run.occupations.sum(axis=(0, 2))  # (k-point,)
-    if not sums.any() or weights.sum() <= 0:
+    if not sums.any() or not weights.sum() > 0:
         return ""
     n_filled = float(weights @ sums / weights.sum())
     allowed = _OCCUPATION_TOLERANCE * n_electrons
-    if abs(electrons_per_band * n_filled - n_electrons) <= allowed:
+    if not abs(electrons_per_band * n_filled - n_electrons) > allowed:  # also NaN
         return ""
     other = 3 - electrons_per_band
     if run.energies_eV.shape[0] == 1 and abs(other * n_filled - n_electrons) <= allowed:
@@ -119,7 +119,8 @@ def _unconverged(run: VaspRun) -> str:
     if _has_no_loop(run) or run.n_electronic_steps < largest:
         return ""
     change = abs(run.energy_changes_eV[0])
-    if change <= run.number("EDIFF", 1e-4):
+    is_unknown = np.isnan(change) and run.n_electronic_steps > 1
+    if is_unknown or change <= run.number("EDIFF", 1e-4):
         return ""
     noun = "step" if largest == 1 else "steps"
     energy = "" if np.isnan(change) else f", where the energy still changed by {change:.2g} eV"
@@ -130,9 +131,16 @@ def _unconverged(run: VaspRun) -> str:
 
 
 def _stop_warning(run: VaspRun) -> str:
-    """Return a warning if the last electronic loop was stopped before its limit, or ""."""
+    """Return a warning if the last electronic loop was stopped early, or may have been, or ""."""
+    if _has_no_loop(run):
+        return ""
     change = abs(run.energy_changes_eV[0])
-    is_ended = run.n_electronic_steps >= int(run.number("NELM", 60)) or _has_no_loop(run)
+    is_ended = run.n_electronic_steps >= int(run.number("NELM", 60))
+    if is_ended and np.isnan(change) and run.n_electronic_steps > 1:
+        return (
+            f"the electronic loop ended at its limit of {run.n_electronic_steps:,} steps (NELM),"
+            " and the file has no energies that say whether it converged"
+        )
     if is_ended or np.isnan(change) or change <= 10 * run.number("EDIFF", 1e-4):
         return ""
     return (
@@ -157,7 +165,7 @@ def _ionic_warnings(run: VaspRun) -> list[str]:
         return []
     if run.n_ionic_steps >= largest:
         end = f"ended at its limit of {largest:,} steps (NSW)"
-    elif run.number("EDIFFG", 0.0) < 0 and not run.has_fixed_atoms:
+    elif run.number("EDIFFG", 0.0) < 0 and not (run.has_fixed_atoms or np.isnan(run.largest_force)):
         end = (
             f"was stopped after {run.n_ionic_steps:,} of {largest:,} steps, with a force of"
             f" {run.largest_force:.2g} eV/A"
@@ -177,7 +185,7 @@ def _is_relaxed(run: VaspRun) -> bool:
 def _charge_warning(run: VaspRun) -> str:
     n_neutral = sum(n_atoms * n_electrons for n_atoms, n_electrons, _ in run.kinds)
     charge = n_neutral - run.number("NELECT", np.nan)
-    if not run.kinds or abs(charge) < 1e-3:
+    if not run.kinds or not abs(charge) >= 1e-3:  # also NaN
         return ""
     return f"the cell is charged ({charge:+g} e): the gap is not that of the neutral crystal"
 

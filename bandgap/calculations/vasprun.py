@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.calculations.packed_xml import parse_xml
+from bandgap.calculations.packed_xml import number_or_nan, parse_xml
 from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
@@ -24,6 +24,7 @@ MAX_VALUES = 20_000  # settings, atoms, and k-points
 MAX_DEPTH = 50
 _ELEMENT_NAMES = {"X": "Xe", "r": "Zr"}  # as VASP shortens them
 _OTHER_KPOINTS = "eigenvalues_kpoints_opt"
+_OF_STEPS = ("EDIFF", "EDIFFG", "NELM", "NSW", "IBRION")  # settings that the gap does not need
 _READ_IN_CALCULATION = (
     *("scstep", "structure", "varray", "energy", "eigenvalues"),
     _OTHER_KPOINTS,
@@ -68,7 +69,7 @@ class VaspRun:
     incar: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
     symbols: list[str] = field(default_factory=list)
-    kinds: list[tuple[int, float, str]] = field(default_factory=list)
+    kinds: list[tuple[float, float, str]] = field(default_factory=list)
     cell: Floats = field(default_factory=lambda: np.zeros((3, 3)))
     positions: Floats = field(default_factory=lambda: np.zeros((0, 3)))
     weights: Floats = field(default_factory=lambda: np.zeros(0))
@@ -87,9 +88,15 @@ class VaspRun:
         return used or _without_comment(self.incar.get(name, ""))
 
     def number(self, name: str, default: float) -> float:
-        """Return a setting as a number. Raises Unreadable for other texts."""
+        """Return a setting as a number.
+
+        Raises Unreadable for another text, unless the gap does not need the setting.
+        """
         text = self.text(name)
-        return _number(text.split()[0], name) if text else default
+        value = number_or_nan(text.split()[0]) if text else default
+        if text and math.isnan(value) and name not in _OF_STEPS:
+            raise Unreadable(f"{name} is not a number: {quoted(text)}")
+        return default if math.isnan(value) else value
 
     def is_on(self, name: str) -> bool:
         """Return whether a logical setting is true."""
@@ -203,6 +210,12 @@ class _Handler:
             )
         if self._blocks[_OTHER_KPOINTS].energies:
             self._add_other_kpoints()
+        basis = self._vectors.get("basis", [])
+        positions = self._vectors.get("positions", [])
+        if [len(row) for row in basis] != [3, 3, 3] or any(len(row) != 3 for row in positions):
+            raise Unreadable("the structure of the last step is incomplete")
+        run.cell = np.array(basis)
+        run.positions = np.array(positions).reshape(-1, 3)
         if not run.symbols or len(run.symbols) != len(run.positions):
             raise Unreadable(
                 f"the file names {len(run.symbols):,} atoms, and has positions of"
@@ -258,12 +271,6 @@ class _Handler:
         )
         forces = self._vectors.get("forces")
         run.largest_force = np.nan if not forces else _longest(forces)
-        basis = self._vectors.get("basis", [])
-        positions = self._vectors.get("positions", [])
-        if [len(row) for row in basis] != [3, 3, 3] or any(len(row) != 3 for row in positions):
-            raise Unreadable("the structure of a step is incomplete")
-        run.cell = np.array(basis)
-        run.positions = np.array(positions).reshape(-1, 3)
 
     def _store(self, tag: str, text: str) -> None:
         section = self._tags[1] if len(self._tags) > 1 else ""
@@ -284,7 +291,7 @@ class _Handler:
         elif tag == "i" and name == "e_fr_energy" and section == "calculation":
             is_electronic = self._tags[2] == "scstep"
             energies = self._electronic_energies if is_electronic else self._ionic_energies
-            energies.append(_number(text, "the energy"))
+            energies.append(number_or_nan(text))
             del energies[:-2]
 
     def _store_row(self) -> None:
@@ -296,9 +303,7 @@ class _Handler:
         if table == "atoms" and row:
             self.run.symbols.append(_ELEMENT_NAMES.get(row[0], row[0]))
         elif table == "atomtypes" and len(row) >= 5:
-            n_atoms = int(_number(row[0], "the number of atoms"))
-            n_electrons = _number(row[3], "the number of valence electrons")
-            self.run.kinds.append((n_atoms, n_electrons, row[4]))
+            self.run.kinds.append((number_or_nan(row[0]), number_or_nan(row[3]), row[4]))
 
     def _store_vector(self, name: str, text: str) -> None:
         names_by_tag = {"kpoints": ("weights",), "calculation": ("basis", "positions", "forces")}
@@ -307,7 +312,7 @@ class _Handler:
         vectors = self._vectors.setdefault(name, [])
         if len(vectors) >= MAX_VALUES * 10:
             raise Unreadable(f"the list {name} has more than {MAX_VALUES * 10:,} rows")
-        vectors.append([_number(word, name) for word in text.split()])
+        vectors.append([number_or_nan(word) for word in text.split()])
 
 
 @dataclass
@@ -326,8 +331,8 @@ class _BandBlock:
             raise Unreadable(f"an eigenvalue has no occupation: {quoted(text)}")
         if len(self.energies) >= MAX_EIGENVALUES:
             raise Unreadable(f"the file has more than {MAX_EIGENVALUES:,} eigenvalues")
-        self.energies.append(_number(words[0], "an eigenvalue"))
-        self.occupations.append(_number(words[1], "an occupation"))
+        self.energies.append(number_or_nan(words[0]))
+        self.occupations.append(number_or_nan(words[1]))
 
     def arrays(self) -> tuple[Floats, Floats]:
         """Return energies and occupations (spin, k-point, band)."""
@@ -340,22 +345,12 @@ class _BandBlock:
         )
 
 
-def _number(text: str, what: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = np.nan
-    if not np.isfinite(number):
-        raise Unreadable(f"{what} is not a number: {quoted(text)}")
-    return number
-
-
 def _last_change(values: list[float]) -> float:
     return values[-1] - values[-2] if len(values) > 1 else np.nan
 
 
 def _longest(vectors: list[list[float]]) -> float:
-    return max(math.hypot(*vector) for vector in vectors)
+    return float(np.max([math.hypot(*vector) for vector in vectors]))  # NaN if one is
 
 
 def _without_comment(text: str) -> str:

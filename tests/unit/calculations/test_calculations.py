@@ -303,6 +303,36 @@ def test_unusable_file_has_one_line_with_the_reason(
     assert "\n" not in result.record.problem
 
 
+RELAXED = {"NSW": 5, "IBRION": 2, "EDIFFG": -0.01}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        vasprun(force=0.5).replace("<v>0 0 0.5</v>", "<v>**** 0 NaN</v>"),
+        vasprun(settings=RELAXED).replace('name="forces"', 'name="others"'),
+        vasprun(n_steps=60).replace("e_fr_energy", "others"),
+        vasprun().replace("e_fr_energy", "others"),
+        vasprun(last_change=1e-6).replace(">0.0</i></energy>", ">****</i></energy>"),
+        vasprun().replace('"weights"><v>0.5<', '"weights"><v>****<'),
+        vasprun().replace(" 4.0 0.0000 ", " ******** ****** "),
+        vasprun().replace('"EDIFF">0.0001<', '"EDIFF">****<'),
+        vasprun(n_ionic_steps=2).replace("<v>0.5 0.5 0.5</v>", "<v>**** **** ****</v>", 2),
+        vasprun().replace("<c>1.0</c><c>3.0</c>", "<c>1.0</c><c>****</c>"),
+    ],
+    ids=[
+        "forces", "no forces", "no energies at the limit", "no energies", "energy", "weight",
+        "band above the gap", "setting of steps", "earlier step", "valence electrons",
+    ],
+)  # fmt: skip
+def test_number_that_the_gap_does_not_need_refuses_nothing(tmp_path: Path, content: str) -> None:
+    assert content != vasprun()
+    result = read(tmp_path, content)
+    assert result.is_usable, result.record.problem
+    assert result.gap_eV == read(tmp_path, vasprun()).gap_eV
+    assert "nan" not in result.record.problem
+
+
 def test_folders_are_searched_and_a_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     for name in ("NaCl/relax", "NaCl/static", ".hidden"):
         (tmp_path / name).mkdir(parents=True)
