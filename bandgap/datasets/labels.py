@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.gaps import distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
-from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
+from bandgap.datasets.units import (
+    TO_EV,
+    UNIT_WORDS,
+    Unit,
+    is_changed,
+    states_unit,
+    unit_of_name,
+    words_of_name,
+)
 from bandgap.foundation.arguments import as_path, check_type
 from bandgap.foundation.errors import InputError, printable, quoted
 from bandgap.foundation.quantities import LARGEST_GAP_EV
@@ -57,7 +65,9 @@ _ERROR_WORDS = {
 _DERIVED_WORDS = {
     "log", "log10", "ln", "log1p", "sqrt", "inverse", "difference", "diff", "delta", "shift",
     "change", "residual", "scaled", "normalized", "normalised", "standardized", "standardised",
-    "zscore", "rank", "percentile",
+    "zscore", "rank", "percentile", "square", "squared", "cubed", "reciprocal", "correction",
+    "scissor", "offset", "deviation", "centred", "centered", "minus", "ratio", "relative",
+    "percent",
 }  # fmt: skip
 # Texts of cells without a value, those of Excel, pandas and Windows among them.
 _EMPTY = {
@@ -193,8 +203,7 @@ def other_gaps(
     _, header, _ = _table(text, column=gap_column, id_column=id_column, where=name)
     labels_by_header = {}
     for cell in dict.fromkeys(header):
-        words = set(words_of_name(cell))
-        if cell != gap_column and words & _GAP_WORDS and words & set(UNIT_WORDS):
+        if cell != gap_column and _is_gap(cell) and states_unit(cell):
             with contextlib.suppress(InputError):
                 labels_by_header[cell] = read_labels(
                     source, column=cell, id_column=id_column, name=name
@@ -312,9 +321,7 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
     """Return the index of the gap column, or a message if it is missing or not unique."""
     if column is not None:
         return header.index(column) if column in header else f"no column {column!r}."
-    words = [set(words_of_name(cell)) for cell in header]
-    no_gap_words = _ERROR_WORDS | _DERIVED_WORDS
-    gap_columns = [i for i, w in enumerate(words) if w & _GAP_WORDS and not w & no_gap_words]
+    gap_columns = [i for i, cell in enumerate(header) if _is_gap(cell)]
     plain_columns = [
         i for i in gap_columns if set(words_of_name(header[i])) <= _PLAIN_WORDS | set(UNIT_WORDS)
     ]
@@ -334,6 +341,13 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
             f" ({_ON_THE_PAGE})."
         )
     return candidates[0]
+
+
+def _is_gap(header: str) -> bool:
+    """Return whether a header is that of gaps, and not of numbers that are computed from gaps."""
+    words = set(words_of_name(header))
+    is_derived = bool(words & (_ERROR_WORDS | _DERIVED_WORDS)) or is_changed(header)
+    return bool(words & _GAP_WORDS) and not is_derived
 
 
 def _is_empty(cell: str) -> bool:

@@ -44,6 +44,12 @@ _OTHER_UNITS = {
 _GAP_WITH_UNIT = re.compile(r"(gap)(ev|ha|hartree|mev|ry|cm1|nm)\b")
 # cm-1, cm^-1, cm**(-1)
 _WAVENUMBER = re.compile(r"(?<![a-z])cm\s*(?:\^|\*\*)?[({]?\s*[-\u2212]\s*1[)}]?")
+# A power, a factor of ten, a difference or a reciprocal.
+_CHANGED = re.compile(
+    r"(?:\^|\*\*)|[x\u00d7*\u00b7]\s*10|\b10\s*[-+\u2212]\s*\d|\d+e[-+\u2212]?\d|\b1\s*/"
+    r"|\sminus\s|\s[-\u2212\u2013]\s*(?:the\s|its\s)?(?:mean|average|avg|median|baseline|reference)"
+    r"|gap.*\s[-\u2212\u2013]\s.*gap"
+)
 _E_G = re.compile(r"(?<![a-z0-9])e[_ {]*g\}?(?![a-z0-9])")  # the symbol of a gap
 
 
@@ -60,11 +66,21 @@ def words_of_name(name: str) -> list[str]:
     return [word for word in re.split(r"[^a-z0-9\u03bc]+", separated) if word]
 
 
+def is_changed(name: str) -> bool:
+    """Return whether a header or key is that of a number computed from a gap.
+
+    >>> is_changed("gap (10^-3 eV)"), is_changed("gap - mean (eV)"), is_changed("gap (cm^-1)")
+    (True, True, False)
+    """
+    plain = unicodedata.normalize("NFKC", name).lower()
+    return _CHANGED.search(_WAVENUMBER.sub(" cm1 ", plain)) is not None
+
+
 def unit_in_name(name: str, *, what: str) -> Unit | None:
     """Return the unit that a header or key states, None if it states none.
 
     `what` begins an error message, such as "the key". Raises InputError for a unit that is not
-    accepted.
+    accepted, and for a power or another change of a gap.
 
     >>> unit_in_name("gap_Ha", what="the key"), unit_in_name("gap", what="the key")
     ('Hartree', None)
@@ -72,6 +88,11 @@ def unit_in_name(name: str, *, what: str) -> Unit | None:
     words = words_of_name(name)
     stated = {UNIT_WORDS[word] for word in words if word in UNIT_WORDS}
     rejected = sorted(_OTHER_UNITS & set(words))
+    if is_changed(name):
+        raise InputError(
+            f"{what} {quoted(name)} is that of a number computed from a gap. Accepted: the gap"
+            f" itself. {ACCEPTED_UNITS}"
+        )
     if rejected or len(stated) > 1:
         units = " ".join(rejected or sorted(stated))
         raise InputError(f"{what} {quoted(name)} states the unit {units}. {ACCEPTED_UNITS}")

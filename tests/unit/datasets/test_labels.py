@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.datasets.labels import match_labels, other_gaps, read_labels
 from bandgap.datasets.units import EV_PER_HARTREE
 from bandgap.foundation.errors import InputError
 from tests.mutations import time_limit
@@ -335,6 +335,39 @@ def test_read_labels_texts_of_programs_for_no_value_are_empty_cells(cell: str):
     labels = read_labels(f"id,gap_eV\na,1.5\nb,{cell}\n".encode())
     assert labels.ids == ("a",)
     assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "gap^2 (eV^2)", "gap\u00b2 (eV\u00b2)", "gap**2 (eV)", "1/gap (1/eV)", "gap_squared_eV",
+        "gap x 10^-3 (eV)", "gap (10\u207b\u00b3 eV)", "gap (eV) * 1000", "gap (1e-3 eV)",
+        "gap - mean (eV)", "gap minus mean (eV)", "HSE gap - PBE gap (eV)", "gap_centred_eV",
+        "gap correction (eV)", "scissor gap (eV)", "log_gap_eV",
+    ],
+)  # fmt: skip
+def test_header_of_a_number_computed_from_gaps_is_no_gap(header):
+    with pytest.raises(InputError, match="no gap column"):
+        read_labels(f"id,{header}\na,1.5\n".encode())
+    labels = f"id,{header},gap_eV\na,1.5,2\n".encode()
+    assert read_labels(labels).gaps_eV[0] == 2
+    assert other_gaps(labels, gap_column="gap_eV", name="t") == {}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "gap (cm^-1)",
+        "gap (cm\u207b\u00b9)",
+        "gap - PBE (cm-1)",
+        "gap_mean_cm1",
+        "gap_corrected_cm1",
+    ],
+)
+def test_header_with_a_sign_that_changes_nothing_is_a_gap(header):
+    assert read_labels(f"id,{header}\na,10000\n".encode()).gaps_eV[0] == pytest.approx(
+        1.24, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("header", ["gap_std_eV", "gap error (eV)", "gap_eV_MAE"])
