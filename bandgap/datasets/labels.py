@@ -11,7 +11,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,29 +32,10 @@ from bandgap.foundation.arguments import as_path, check_type
 from bandgap.foundation.errors import InputError, printable, quoted
 from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures.draft import TABLE_NUMBER
+from bandgap.structures.ids import ID_KEYS
 
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}
 _PLAIN_WORDS = _GAP_WORDS | {"band", "e", "energy", "target", "label"}
-_ID_HEADERS = (
-    "id",
-    "structureid",
-    "structure",
-    "identifier",
-    "refcode",
-    "materialid",
-    "name",
-    "key",
-    "jid",
-    "taskid",
-    "mpid",
-    "codid",
-    "csdid",
-    "icsdid",
-    "oqmdid",
-    "qmofid",
-    "auid",
-    "uid",
-)
 _FILE_HEADERS = ("file", "filename", "path", "filepath", "structurefile", "cif", "ciffile")
 _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
 # Words of columns that say how good a gap is.
@@ -87,7 +68,10 @@ _SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Gaps of a table by name; `ids` or `files` is empty if the table has no such column."""
+    """Gaps of a table by name; `ids` or `files` is empty if the table has no such column.
+
+    `other_ids` are further columns with ids, which count if they fit the structures better.
+    """
 
     source: str  # file name of the table
     ids: tuple[str, ...]
@@ -97,6 +81,7 @@ class Labels:
     column: str  # header of the gap column
     level_of_theory: str
     problems: tuple[str, ...] = ()  # messages, such as on rows without a gap
+    other_ids: tuple[tuple[str, ...], ...] = ()
 
     def __len__(self) -> int:
         return self.gaps_eV.size
@@ -109,6 +94,7 @@ class _Layout:
     separator: str
     gap: int
     id: int | None
+    other_ids: tuple[int, ...]
     file: int | None
     level: int | None
 
@@ -187,6 +173,9 @@ def read_labels(
         column=header[layout.gap],
         level_of_theory="; ".join(levels),
         problems=(*problems, *filter(None, warnings)),
+        other_ids=tuple(
+            tuple(usable_rows[i][1][column] for i in unique_rows) for column in layout.other_ids
+        ),
     )
 
 
@@ -214,12 +203,16 @@ def other_gaps(
 def match_labels(ids: Sequence[str], files: Sequence[str], labels: Labels) -> Matched:
     """Match labels to structures by their ids and files (see `match_names`).
 
-    Raises InputError for labels of another kind than `read_labels` returns.
+    Of several columns with ids, the one that fits most structures counts. Raises InputError for labels of another kind than `read_labels` returns.
     """
     check_type(labels, Labels, name="labels")
-    return match_names(
-        ids, files, label_ids=labels.ids, label_files=labels.files, gaps_eV=labels.gaps_eV
-    )
+    matches = [
+        match_names(
+            ids, files, label_ids=label_ids, label_files=labels.files, gaps_eV=labels.gaps_eV
+        )
+        for label_ids in (labels.ids, *labels.other_ids)
+    ]
+    return max(matches, key=lambda match: match.n_matched)
 
 
 def _decode(source: Path | str | bytes, where: str) -> str:
@@ -279,7 +272,7 @@ def _table(
         header = numbered[0][1]
         layout = _layout(header, separator, column=column, id_column=id_column, where=where)
         if isinstance(layout, _Layout):
-            return layout, header, numbered[1:]
+            return _with_unique_ids(layout, numbered[1:]), header, numbered[1:]
         problems.append(layout)
     raise InputError(problems[0])
 
@@ -289,16 +282,14 @@ def _layout(
 ) -> _Layout | str:
     """Return the layout of the columns, or a message on the one that is missing."""
     plain_headers = ["".join(words_of_name(cell)) for cell in header]
-    by_role = [
-        next((plain_headers.index(h) for h in names if h in plain_headers), None)
-        for names in (_ID_HEADERS, _FILE_HEADERS)
-    ]
+    ids = [plain_headers.index(key) for key in ID_KEYS if key in plain_headers]
+    file = next((plain_headers.index(h) for h in _FILE_HEADERS if h in plain_headers), None)
     found_headers = ", ".join(repr(cell) for cell in header[:12])
     if id_column is not None:
         if id_column not in header:
             return f"{where}: no column {id_column!r}. Found: {found_headers}."
-        by_role = [header.index(id_column), by_role[1]]
-    if by_role == [None, None]:
+        ids = [header.index(id_column)]
+    if not ids and file is None:
         if any(TABLE_NUMBER.fullmatch(cell) or (cell and _is_empty(cell)) for cell in header):
             first_line = printable(separator.join(header[:12]))
             return (
@@ -314,7 +305,18 @@ def _layout(
     if isinstance(gap, str):
         return f"{where}: {gap} Found: {found_headers}."
     level = next((plain_headers.index(h) for h in _LEVEL_HEADERS if h in plain_headers), None)
-    return _Layout(separator, gap, by_role[0], by_role[1], level)
+    return _Layout(separator, gap, ids[0] if ids else None, tuple(ids[1:]), file, level)
+
+
+def _with_unique_ids(layout: _Layout, rows: list[tuple[int, list[str]]]) -> _Layout:
+    """Return the layout with the first column of ids that differ in all rows, if there is one."""
+    columns = () if layout.id is None else (layout.id, *layout.other_ids)
+    for column in columns:
+        ids = {row[column] for _, row in rows if column < len(row) and row[column]}
+        if len(ids) == len(rows):
+            others = tuple(other for other in columns if other != column)
+            return replace(layout, id=column, other_ids=others)
+    return layout
 
 
 def _gap_column(header: list[str], column: str | None) -> int | str:

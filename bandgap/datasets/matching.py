@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ _ENDINGS = re.compile(
     rf"\.({_SUFFIXES}|in|json|gz|zip)$",
     re.IGNORECASE,
 )  # endings that a name may omit; other dots are part of the name
+_FLOAT_ID = re.compile(r"^(\d+)\.0$")  # pandas writes 1000041 of a column with gaps as 1000041.0
 _SHOWN = 3
 
 Key = Callable[[str], str]
@@ -59,9 +61,10 @@ def match_names(
     """Match every structure to at most one label, and every label to at most one structure.
 
     The steps are, each for those that are still unmatched: equal ids; equal files with folder;
-    equal file names without folder; equal file names without ending, also compared with ids; the
-    same steps without regard to case. A step does not match a name of several structures or
-    labels. If such a name remains unmatched, it is reported in `problems`.
+    files whose last folders are equal, more folders first; equal file names without folder; equal
+    file names without ending, also compared with ids; the same steps without regard to case. A step
+    does not match a name of several structures or labels. If such a name remains unmatched, it is
+    reported in `problems`.
 
     Parameters
     ----------
@@ -86,7 +89,8 @@ def match_names(
     structures = {"id": list(ids), "file": list(files)}
     label_of_structure: dict[int, int] = {}
     problems: dict[str, str] = {}
-    for label_side, structure_side, key in _steps():
+    depth = min(map(_depth, ([*names["id"], *names["file"]], [*ids, *files])))
+    for label_side, structure_side, key in _steps(depth):
         structures_by_name = _groups(structures[structure_side], key)
         matched_labels = set(label_of_structure.values())
         for name, labels in _groups(names[label_side], key).items():
@@ -117,15 +121,31 @@ def match_names(
     )
 
 
-def _steps() -> list[tuple[str, str, Key]]:
+def _steps(depth: int) -> list[tuple[str, str, Key]]:
     sides = [("id", "id"), ("file", "file"), ("id", "file"), ("file", "id")]
-    keys: list[Key] = [str, _base, _stem]
+    ends = [partial(_end, n_parts=n_parts) for n_parts in range(depth, 1, -1)]
+    keys: list[Key] = [str, *ends, _base, _stem]
     exact = [(*sides[0], keys[0])] + [(*side, key) for key in keys for side in sides[1:]]
     return exact + [(label, structure, _without_case(key)) for label, structure, key in exact]
 
 
 def _without_case(key: Key) -> Key:
     return lambda name: key(name).casefold()
+
+
+def _depth(names: Sequence[str]) -> int:
+    """Return the largest number of parts of a path."""
+    return max((len(_parts(name)) for name in names), default=0)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
+
+
+def _end(path: str, *, n_parts: int) -> str:
+    """Return the last parts of a path, "" if it has fewer."""
+    parts = _parts(path)
+    return "/".join(parts[-n_parts:]) if len(parts) >= n_parts else ""
 
 
 def _base(name: str) -> str:
@@ -136,14 +156,14 @@ def _stem(name: str) -> str:
     base = _base(name)
     while (shorter := _ENDINGS.sub("", base)) not in ("", base):
         base = shorter
-    return base
+    return _FLOAT_ID.sub(r"\1", base)
 
 
 def _groups(names: list[str], key: Key) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = defaultdict(list)
     for i, name in enumerate(names):
-        if name:
-            groups[key(name)].append(i)
+        if plain := key(name):
+            groups[plain].append(i)
     return groups
 
 

@@ -83,7 +83,11 @@ def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) ->
 def label_facts(labels: Labels, match: Matched) -> dict[str, Any]:
     """Return what a data set stores of its table: source, messages, and names without a partner."""
     unmatched = list(match.unmatched_labels[:MAX_NAMES])
-    gap_by_name = dict(zip(labels.ids or labels.files, labels.gaps_eV.tolist(), strict=True))
+    gap_by_name = {
+        name: gap
+        for names in (*labels.other_ids, labels.files, labels.ids)
+        for name, gap in zip(names, labels.gaps_eV.tolist(), strict=False)
+    }
     has_gaps = all(name in gap_by_name for name in unmatched)
     return {
         "source": labels.source,
@@ -101,13 +105,7 @@ def _to_json(labels: Labels) -> dict[str, Any]:
 
 
 def _from_json(values: Mapping[str, Any]) -> Labels:
-    return Labels(
-        source=values["source"],
-        ids=tuple(values["ids"]),
-        files=tuple(values["files"]),
-        gaps_eV=np.array(values["gaps_eV"], dtype=np.float64),
-        unit=values["unit"],
-        column=values["column"],
-        level_of_theory=values["level_of_theory"],
-        problems=tuple(values["problems"]),
-    )
+    arrays = {"gaps_eV": np.array(values["gaps_eV"], dtype=np.float64)}
+    arrays["other_ids"] = tuple(map(tuple, values.get("other_ids", ())))
+    texts = {name: tuple(values[name]) for name in ("ids", "files", "problems")}
+    return Labels(**{**values, **texts, **arrays})

@@ -1,10 +1,48 @@
-"""Make the ids of all structures of an input unique: a repeated id gets a number."""
+"""Find the id that a file states for a structure, and make the ids of an input unique."""
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from bandgap.structures.records import Problem, StructureRecord
+
+# Keys and headers that name a structure, without case and punctuation; the first one counts.
+ID_KEYS = (
+    *("id", "structureid", "identifier", "materialid", "matid", "jid", "qmofid", "mpid"),
+    *("refcode", "auid", "uid", "uniqueid", "entryid", "taskid", "codid", "csdid", "icsdid"),
+    *("oqmdid", "structure", "name", "key"),
+)
+_NO_IDS = {"", "nan", "none", "null"}
+
+
+def stated_id(fields: Mapping[str, object]) -> str:
+    """Return the id among the values of a structure, "" if there is none.
+
+    An id is a text, a whole number, or an object with the text as `string`, as monty writes it.
+    """
+    texts = {_plain(key): _id_text(value) for key, value in fields.items()}
+    return next((texts[key] for key in ID_KEYS if texts.get(key)), "")
+
+
+def is_id(key: str) -> bool:
+    """Return whether the values of a key are ids, which stay text: 00011 is not 11."""
+    return _plain(key) in ID_KEYS or key.lower().endswith("_id")
+
+
+@lru_cache(maxsize=4096)
+def _plain(key: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", key.lower())
+
+
+def _id_text(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("string")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_text = isinstance(value, str | int) and not isinstance(value, bool)
+    text = str(value).strip() if is_text else ""
+    return "" if text.lower() in _NO_IDS else text
 
 
 class RepeatedIds:

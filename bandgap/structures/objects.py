@@ -15,7 +15,7 @@ from bandgap.foundation.arguments import described
 from bandgap.foundation.errors import InputError, printable, quoted
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import Draft, Unreadable, refused_draft
-from bandgap.structures.ids import with_unique_ids
+from bandgap.structures.ids import stated_id, with_unique_ids
 from bandgap.structures.reading import read_paths
 from bandgap.structures.records import DEFAULT_LIMITS, InfoValue, Limits, StructureRecord
 from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK
@@ -24,7 +24,6 @@ ACCEPTED = (
     "ase.Atoms, a pymatgen Structure or Molecule, the path of a file or folder, or a"
     " StructureRecord"
 )
-_ID_KEYS = ("id", "material_id")
 _OCCUPANCY_ARRAYS = ("occupancy", "occupancies")  # of ASE's readers of PDB and others
 
 
@@ -134,8 +133,7 @@ def _checked(
         draft = refused_draft(str(error))
     draft.format = format
     draft.info = info
-    stated_ids = (str(info[key]).strip() for key in _ID_KEYS if key in info)
-    id = next(filter(None, stated_ids), f"structure-{number}")
+    id = stated_id(info) or f"structure-{number}"
     return to_record(draft, file="", id=id, limits=limits)
 
 

@@ -23,6 +23,7 @@ from bandgap.foundation.errors import printable
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.ids import stated_id
 from bandgap.structures.records import InfoValue, Limits
 
 MAGIC = b"SQLite format 3\0"
@@ -31,7 +32,6 @@ _SCHEMA_BYTES = 1_000_000  # at the beginning of the file, with the schema
 _TABLES = ("systems", "text_key_values", "number_key_values")
 # Position of the format's versions in the header; version 2 has a log next to the file.
 _VERSIONS = slice(18, 20)
-_IDS = ("id", "name")
 _GENERATED = (2, 3)  # values of `hidden` in PRAGMA table_xinfo: virtual and stored
 _MOST_INSTRUCTIONS = 25_000  # of a compiled statement; the ones used here need some dozens
 _SMALLEST_VALUE_LIMIT = 1_000_000  # bytes
@@ -80,7 +80,7 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
                 except Unreadable as error:
                     draft = refused_draft(str(error))
                 draft.info = pairs.of(number)
-                draft.id = next((str(draft.info[key]) for key in _IDS if key in draft.info), "")
+                draft.id = stated_id(draft.info)
                 draft.suffix = str(number)
                 yield draft
     except (sqlite3.Error, OverflowError, UnicodeError) as error:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from bandgap.structures.draft import TABLE_NUMBER, Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats.parquet import draft_of_text
+from bandgap.structures.ids import is_id, stated_id
 from bandgap.structures.records import InfoValue, Limits
 
 _COLUMNS = ("cif", "poscar", "optimade")
-_IDS = ("id", "name", "material_id", "refcode", "jid", "mp_id", "cod_id")
 _SEPARATORS = (",", ";", "\t")
 _EXCEL_LINE = re.compile(r"\A\"?sep=[,;\t]\"?\r?\n", re.IGNORECASE)  # that Excel writes
 _LONGEST = 2_000  # characters of a text that becomes a key
@@ -76,21 +76,20 @@ def _draft(row: list[str], header: list[str], *, column: str, number: int, limit
     except Unreadable as error:
         draft = refused_draft(str(error))
     values = {
-        name: _value(cell, is_id=name.lower() in _IDS)
+        name: _value(name, cell)
         for name, cell in zip(header, row, strict=False)
         if name and name.lower() != column and 0 < len(cell.strip()) <= _LONGEST
     }
     draft.info = {**draft.info, **values}
-    ids = [row[names.index(name)].strip() for name in _IDS if name in names[: len(row)]]
-    draft.id = ids[0] if ids else draft.id
+    draft.id = stated_id(values) or draft.id
     draft.suffix = str(number)
     return draft
 
 
-def _value(cell: str, *, is_id: bool) -> InfoValue:
+def _value(name: str, cell: str) -> InfoValue:
     """Return a cell as a number where it is one; ids stay text."""
     text = cell.strip()
-    return float(text) if not is_id and TABLE_NUMBER.fullmatch(text) else text
+    return float(text) if TABLE_NUMBER.fullmatch(text) and not is_id(name) else text
 
 
 _CELL = '(?:"?(?:' + "|".join(_COLUMNS) + ')"?)'

@@ -7,7 +7,7 @@
 | `cell` | three vectors, as nested lists or one list, in angstrom; empty without a cell |
 | `pbc` | true, false or three of these; without the column, a structure with a cell is periodic |
 | `cif`, `poscar`, `xyz`, `optimade` | instead of the columns above: text of a file |
-| `id`, `name`, `material_id`, `refcode` | the structure's id; the first column that exists |
+| `id`, `material_id`, `name` and others | the structure's id; see `bandgap.structures.ids` |
 
 Every other column of numbers, texts or flags becomes a key of the structure, such as `gap_eV`.
 Nothing in the file is executed. Batches of rows are decoded one after the other.
@@ -26,6 +26,7 @@ from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.formats import cif, optimade, poscar, xyz
+from bandgap.structures.ids import stated_id
 from bandgap.structures.parquet_batches import parquet_batches
 from bandgap.structures.parquet_child import is_plain
 from bandgap.structures.records import InfoValue, Limits
@@ -38,25 +39,23 @@ TEXTS = {"cif": cif.FORMAT, "poscar": poscar.FORMAT, "xyz": xyz.FORMAT, "optimad
 COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or one of " + ", ".join(
     TEXTS
 )
-_IDS = ("id", "name", "material_id", "refcode")
 _GEOMETRY = ("numbers", "symbols", "positions", "cell", "pbc")
 _LONGEST = 2_000  # characters of a text in `info`
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Columns of a table: geometry or text of files, id, and columns that become keys."""
+    """Columns of a table: geometry or text of files, and columns that become keys."""
 
     geometry: tuple[str, ...]
     text: str
-    id: str
     info: tuple[str, ...]
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are used."""
         return list(
-            dict.fromkeys(name for name in (*self.geometry, self.text, self.id, *self.info) if name)
+            dict.fromkeys(name for name in (*self.geometry, self.text, *self.info) if name)
         )
 
 
@@ -106,7 +105,7 @@ def _layout(schema: "pyarrow.Schema") -> _Layout:
         for name, type_ in types.items()
         if name not in reserved and is_plain(type_) and name[:2] != "__"
     )
-    return _Layout(geometry, text, next((name for name in _IDS if name in info), ""), info)
+    return _Layout(geometry, text, info)
 
 
 def _check_lists(types: "dict[str, pyarrow.DataType]") -> None:
@@ -170,7 +169,7 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
             draft = refused_draft(str(error))
         draft.format = FORMAT.name
         draft.info = {**draft.info, **_info({name: values[k] for name, values in plain.items()})}
-        draft.id = str(draft.info[layout.id]) if layout.id in draft.info else draft.id
+        draft.id = stated_id(draft.info) or draft.id
         yield draft
 
 

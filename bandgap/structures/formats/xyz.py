@@ -24,6 +24,7 @@ from bandgap.structures.draft import (
     number,
     refused_draft,
 )
+from bandgap.structures.ids import is_id, stated_id
 from bandgap.structures.records import InfoValue, Limits, StructureRecord
 
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
@@ -39,7 +40,6 @@ _REAL = re.compile(
 )
 _BOOLEANS = {"T": True, "F": False, "true": True, "false": False, "True": True, "False": False}
 _BOOLEANS |= {"TRUE": True, "FALSE": False}
-_IDS = re.compile(r"(.*_)?id|identifier|name|refcode", re.IGNORECASE)
 _WIDTHS = {str(width): width for width in range(1, 1000)}
 _STRUCTURAL = {"properties", "lattice", "pbc"}
 
@@ -88,7 +88,7 @@ def read_frames(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
             draft.info = comment.info
         draft.format = form
         draft.suffix = str(index)
-        draft.id = str(comment.info.get("id", ""))
+        draft.id = stated_id(comment.info)
         yield draft
 
 
@@ -168,7 +168,7 @@ def _key(key: str) -> str:
 
 def _value(key: str, text: str) -> InfoValue:
     plain = _unquoted(text)
-    if _IDS.fullmatch(key):
+    if is_id(key):
         return plain
     if not text:
         return True  # a key without value
