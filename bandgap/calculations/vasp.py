@@ -13,6 +13,7 @@ from bandgap.calculations.theory_level import (
 from bandgap.calculations.vasprun import VaspRun, read_vasprun
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.elements import pseudo_hydrogen_note
 
 _WITHOUT_LOOP = ("EXACT", "NOTHING", "NONE", "EIGENVAL", "SUBROT")
 # Of the number of electrons. Occupations have four digits, and smearing changes their sum little.
@@ -45,6 +46,7 @@ def vasp_outcome(content: Content) -> Outcome:
         _charge_warning(run),
         _hubbard_note(run),
         contradiction_of_comment(run),
+        pseudo_hydrogen_note(word for _, _, title in run.kinds for word in title.split()),
     ]
     return Outcome(
         draft=_draft(run),

@@ -301,7 +301,7 @@ class _Handler:
         if self._tags[1] != "atominfo" or len(self.run.symbols) >= MAX_VALUES:
             return
         if table == "atoms" and row:
-            self.run.symbols.append(_ELEMENT_NAMES.get(row[0], row[0]))
+            self.run.symbols.append(_ELEMENT_NAMES.get(row[0], row[0].rstrip(".")))
         elif table == "atomtypes" and len(row) >= 5:
             self.run.kinds.append((number_or_nan(row[0]), number_or_nan(row[3]), row[4]))
 

@@ -203,7 +203,8 @@ def other_gaps(
 def match_labels(ids: Sequence[str], files: Sequence[str], labels: Labels) -> Matched:
     """Match labels to structures by their ids and files (see `match_names`).
 
-    Of several columns with ids, the one that fits most structures counts. Raises InputError for labels of another kind than `read_labels` returns.
+    Of several columns with ids, the one that fits most structures counts. Raises InputError for
+    labels of another kind than `read_labels` returns.
     """
     check_type(labels, Labels, name="labels")
     matches = [
@@ -418,6 +419,8 @@ def _numbers(
         hint = " Decimal points and decimal commas are mixed; write points." if is_mixed else ""
         if not has_decimal_commas and any(map(_DECIMAL_COMMA.fullmatch, texts)):
             hint = " Write decimal points, or separate the columns by semicolons."
+        if any("metal" in cell.lower() for cell in texts):
+            hint = " Write 0 for a metal."
         raise InputError(
             f"{where}: {_row_list(invalid)}: not a band gap. Accepted: plain numbers such as 2.68, "
             f"from 0 to {LARGEST_GAP_EV:g} eV.{hint}{_unit_hint(values, unit)}"

@@ -105,7 +105,7 @@ def _to_json(labels: Labels) -> dict[str, Any]:
 
 
 def _from_json(values: Mapping[str, Any]) -> Labels:
-    arrays = {"gaps_eV": np.array(values["gaps_eV"], dtype=np.float64)}
-    arrays["other_ids"] = tuple(map(tuple, values.get("other_ids", ())))
-    texts = {name: tuple(values[name]) for name in ("ids", "files", "problems")}
-    return Labels(**{**values, **texts, **arrays})
+    columns = {name: tuple(values[name]) for name in ("ids", "files", "problems")}
+    columns["other_ids"] = tuple(map(tuple, values.get("other_ids", ())))
+    gaps = np.array(values["gaps_eV"], dtype=np.float64)
+    return Labels(**{**values, **columns, "gaps_eV": gaps})

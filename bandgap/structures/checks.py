@@ -1,12 +1,13 @@
 """Check the draft of a structure and make its record, before anything is computed from it."""
 
+import gemmi
 import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
-from bandgap.structures.elements import DEUTERIUM, to_numbers
+from bandgap.structures.elements import to_numbers
 from bandgap.structures.formula import mass_density
 from bandgap.structures.neighbours import (
     CLOSEST_ANGSTROM,
@@ -32,6 +33,10 @@ from bandgap.structures.records import Limits, Problem, StructureRecord
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
 NO_MEMORY = "needs more memory than there is, or than a file of its size may need. Split it"
+NO_CELL = (
+    "there is no cell, and the atoms are read as a molecule. For a crystal give its cell, such as"
+    " Lattice in extXYZ"
+)
 # Limits of the mass density in g/cm^3; see `_density_warnings`.
 IMPOSSIBLE_DENSITY = 40.0
 IMPOSSIBLE_VOLUME = 1.0  # per atom, cubic Angstrom; hydrogen at 500 GPa has 1.2
@@ -43,6 +48,8 @@ _CARBON = 6
 _HYDROGEN = 1
 # Elements next to carbon in organic molecules: B N O F Si P S Cl Se Br I.
 _ORGANIC = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}
+_OF_CRYSTALS = {14, 32, 33, 51, 52}  # Si Ge As Sb Te, and metals
+_OF_CRYSTALS |= {n for n in range(1, 119) if gemmi.Element(n).is_metal}
 # Shortest and longest bond of carbon to an element, Angstrom; excludes CN-, CO and carbonate.
 _BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}
 
@@ -67,12 +74,11 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
 
 def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     check_count(len(draft.symbols), limits)
-    numbers, deuterium = to_numbers(draft.symbols, name=draft.name)
+    numbers, warnings = to_numbers(draft.symbols, name=draft.name)
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
     _check_finite(draft, cell)
     _check_cell(cell, draft.pbc)
     cell = _without_flat_vectors(cell, draft.pbc)
-    warnings = [DEUTERIUM] if deuterium else []
     if all(draft.pbc):
         check_density(len(numbers), cell)
         warnings += _density_warnings(draft, cell)
@@ -88,6 +94,8 @@ def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
         raise Unreadable(draft.content_problem)
     if not any(text.startswith(LOW_DENSITY_TEXT) for text in warnings):
         warnings += _unit_warnings(draft, np.array(numbers), cell)
+    if not any(draft.pbc) and not cell.any() and _lacks_cell(draft, set(numbers)):
+        warnings.append(NO_CELL)
     if _lacks_hydrogen(draft, np.array(numbers), cell):
         warnings.append(NO_HYDROGEN)
     atoms = Atoms(  # type: ignore[no-untyped-call]
@@ -229,6 +237,15 @@ def _unit_warnings(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> lis
 
     text = unit_warning(numbers, positions=draft.positions, cell=cell, pbc=draft.pbc)
     return [text] if text else []
+
+
+def _lacks_cell(draft: Draft, numbers: set[int]) -> bool:
+    """Return whether atoms without a cell are rather those of a crystal than of a molecule.
+
+    They have a metal or semiconductor, and neither carbon nor hydrogen.
+    """
+    is_inorganic = not numbers & {_CARBON, _HYDROGEN} and bool(numbers & _OF_CRYSTALS)
+    return draft.is_of_trajectory or is_inorganic
 
 
 def _lacks_hydrogen(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> bool:

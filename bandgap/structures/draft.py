@@ -51,6 +51,7 @@ class Draft:
     info: dict[str, InfoValue] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     expects_hydrogen: bool = False  # the formula in the file contains hydrogen
+    is_of_trajectory: bool = False  # of a program that writes frames of crystals without cells
     # why the atoms cannot be those of the file, "" if they can; atoms that are too close come first
     content_problem: str = ""
 

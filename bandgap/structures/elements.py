@@ -4,26 +4,26 @@ This module does not import ASE, because the dashboard's pages import it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import gemmi
 
 from bandgap.structures.draft import Unreadable
 
-DEUTERIUM = "deuterium (D) is read as hydrogen"
 # By atomic number, hydrogen first.
 ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))
 _TABLE = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
-_ISOTOPES = {"D": 1, "T": 1}
+_ISOTOPES = {"D": "deuterium (D)", "T": "tritium (T)"}
 _NUMBERED = re.compile(r"([A-Za-z]{1,2})\d+")
-# With a charge, which may be an average: Fe3+, Fe+3, Fe2.67+.
-_CHARGED = re.compile(r"([A-Za-z]{1,2})(?:\d*(?:\.\d+)?[+-]?|[+-]\d*(?:\.\d+)?)")
+# With a mass number, or a charge, which may be an average: 13C, Fe3+, Fe+3, Fe2.67+.
+_CHARGED = re.compile(r"(?:\d{1,3})?([A-Za-z]{1,2})(?:\d*(?:\.\d+)?[+-]?|[+-]\d*(?:\.\d+)?)")
+_PSEUDO_HYDROGEN = re.compile(r"H\d?\.\d+")  # of POTCARs of VASP
 _DUMMY = {"x", "xx", "du", "q", "bq", "gh", "lp", "m"}
 
 
-def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[int], bool]:
-    """Return atomic numbers, and whether one of the symbols is deuterium or tritium.
+def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[int], list[str]]:
+    """Return atomic numbers, and warnings on isotopes, which are read as their elements.
 
     Parameters
     ----------
@@ -39,16 +39,45 @@ def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[
     """
     numbers = [_TABLE.get(symbol, 0) for symbol in symbols]
     if all(numbers):
-        return numbers, False
-    has_isotopes = False
+        return numbers, []
+    isotopes: dict[str, str] = {}
     for atom, symbol in enumerate(symbols):
         if not numbers[atom]:
             element = element_of(symbol)
             if not element:
                 raise Unreadable(_refusal(symbol, name(atom)))
-            has_isotopes = has_isotopes or element in _ISOTOPES
-            numbers[atom] = _ISOTOPES.get(element) or _TABLE[element]
-    return numbers, has_isotopes
+            numbers[atom] = _TABLE[chemical_element(symbol)]
+            if is_isotope(symbol):
+                isotopes[_ISOTOPES.get(element, symbol)] = element
+    names = {"D": "hydrogen", "T": "hydrogen"}
+    return numbers, [f"{i} is read as {names.get(e, e)}" for i, e in isotopes.items()]
+
+
+def is_isotope(symbol: str) -> bool:
+    """Return whether a symbol is D, T, or one with a mass number, such as 13C."""
+    has_mass = symbol[:1].isdigit() and not symbol.isdigit()
+    return has_mass or element_of(symbol) in _ISOTOPES
+
+
+def chemical_element(text: str) -> str:
+    """Return the element of a symbol, hydrogen for D and T, "" if it is none."""
+    element = element_of(text)
+    return "H" if element in _ISOTOPES else element
+
+
+def pseudo_hydrogen_note(symbols: Iterable[str]) -> str:
+    """Return a warning if a symbol is a hydrogen of fractional charge, such as H.5, else ""."""
+    name = next(filter(_PSEUDO_HYDROGEN.fullmatch, symbols), "")
+    return (
+        f"{name} is a pseudo-hydrogen, which saturates a cut surface; it is read as hydrogen"
+        if name
+        else ""
+    )
+
+
+def element_of_name(name: str) -> str:
+    """Return the element of a species such as Ti, Ti_pv, O_top or Ti/1a2b3c, "" if it is none."""
+    return element_of(re.split(r"[_/.]", name)[0])
 
 
 @lru_cache(maxsize=4096)

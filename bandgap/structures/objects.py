@@ -18,7 +18,7 @@ from bandgap.structures.draft import Draft, Unreadable, refused_draft
 from bandgap.structures.ids import stated_id, with_unique_ids
 from bandgap.structures.reading import read_paths
 from bandgap.structures.records import DEFAULT_LIMITS, InfoValue, Limits, StructureRecord
-from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK
+from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK, only_element
 
 ACCEPTED = (
     "ase.Atoms, a pymatgen Structure or Molecule, the path of a file or folder, or a"
@@ -175,7 +175,9 @@ def _check_occupancies(atoms: Atoms) -> None:
     occupancies = atoms.info.get("occupancy")
     if isinstance(occupancies, Mapping):
         for species in occupancies.values():
-            _check_site(species)
+            only_element(
+                [(str(symbol), float(share)) for symbol, share in species.items()], "an atom"
+            )
     for name in _OCCUPANCY_ARRAYS:
         for atom, value in enumerate(np.ravel(atoms.arrays.get(name, ()))):
             if abs(float(value) - 1.0) > OCCUPANCY_SLACK:
@@ -185,28 +187,13 @@ def _check_occupancies(atoms: Atoms) -> None:
                 )
 
 
-def _check_site(species: Mapping[Any, Any], *, name: str = "") -> None:
-    """Raise Unreadable unless a site has one element with occupancy 1."""
-    occupancies = {printable(str(symbol)): float(value) for symbol, value in species.items()}
-    text = ", ".join(f"{symbol} {value:.4g}" for symbol, value in occupancies.items())
-    atom = f"atom {name}" if name else "an atom"
-    if len(occupancies) != 1:
-        raise Unreadable(f"{atom} is of {len(occupancies)} elements ({text}). {ADVICE}")
-    if abs(next(iter(occupancies.values())) - 1.0) > OCCUPANCY_SLACK:
-        raise Unreadable(f"{atom} has occupancy below 1 ({text}). {ADVICE}")
-
-
 def _draft_of_pymatgen(structure: Any) -> Draft:
     draft = Draft()
     positions = []
     for number, site in enumerate(structure.sites, start=1):
-        occupancies: dict[str, float] = {}
-        for element, amount in site.species.items():
-            occupancies[element.symbol] = occupancies.get(element.symbol, 0.0) + amount
-        symbol = next(iter(occupancies), "")
-        name = f"{number} ({printable(symbol)[:20]})"
-        _check_site(occupancies, name=name)
-        draft.symbols.append(symbol)
+        shares = [(element.symbol, float(amount)) for element, amount in site.species.items()]
+        name = f"{number} ({', '.join(printable(symbol)[:20] for symbol, _ in shares[:1])})"
+        draft.symbols.append(only_element(shares, f"atom {name}"))
         draft.names.append(name)
         positions.append(site.coords)
     draft.positions = np.array(positions, dtype=float).reshape(-1, 3)

@@ -1,11 +1,14 @@
 """Check the sites of an asymmetric unit for disorder and fill the cell by symmetry operators."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.elements import chemical_element
 from bandgap.structures.neighbours import (
     MAX_CLOSE_PAIRS,
     REPEAT_ANGSTROM,
@@ -92,6 +95,7 @@ def from_sites(
         )
     where = f" ({place})" if place else ""
     check_operations(operations, cell, origin=operators_origin)
+    sites = _merged_species(sites)
     _refuse_occupancies(sites, where)
     vectors = cell.vectors
     draft = Draft(pbc=(True, True, True), cell=vectors)
@@ -122,6 +126,27 @@ def from_sites(
     draft.names = [sites[source].name for source in sources]
     draft.positions = positions @ vectors
     return draft
+
+
+def only_element(shares: Sequence[tuple[str, float]], site: str) -> str:
+    """Return the symbol of a site by the occupancies of its species.
+
+    Charge states and isotopes of one element are one atom. Raises Unreadable if the site is shared
+    by several elements or partly occupied.
+    """
+    elements = {chemical_element(symbol) or symbol for symbol, _ in shares}
+    if len(elements) != 1 or not abs(sum(share for _, share in shares) - 1.0) <= OCCUPANCY_SLACK:
+        text = ", ".join(f"{symbol} {share:.4g}" for symbol, share in shares) or "nothing"
+        raise Unreadable(f"{site} contains {quoted(text)}. {ADVICE}")
+    return shares[0][0]
+
+
+def masked_solvent(what: str) -> str:
+    """Return the warning that solvent was removed, by SQUEEZE or a mask, with what it had."""
+    return (
+        f"solvent was removed from the data (SQUEEZE or a mask): {what} of it are not in the atoms,"
+        " and the structure is predicted without them"
+    )
 
 
 def left_out(names: list[str], kind: str) -> list[str]:
@@ -173,8 +198,27 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
     return ~repeated_atoms(first, second, elements)
 
 
+def _merged_species(sites: list[Site]) -> list[Site]:
+    """Return the sites with those of one element at one place as one, such as Fe2+ and Fe3+."""
+    merged: dict[object, Site] = {}
+    for number, site in enumerate(sites):
+        place = tuple(round(x % 1, 4) % 1 for x in site.fractional)
+        is_partial = 0 < site.occupancy < 1 - OCCUPANCY_SLACK and site.symbol
+        key = (chemical_element(site.symbol), place) if is_partial else number
+        first = merged.setdefault(key, site)
+        if first is not site:
+            occupancy = first.occupancy + site.occupancy
+            merged[key] = replace(first, occupancy=occupancy, disorder_group="")
+    return list(merged.values())
+
+
 def _refuse_occupancies(sites: list[Site], where: str) -> None:
     for site in sites:
+        if not -OCCUPANCY_SLACK <= site.occupancy <= 1 + OCCUPANCY_SLACK:
+            raise Unreadable(
+                f"atom {site.name} has occupancy {site.occupancy:.4g}{where}, which is not between"
+                " 0 and 1. Is it the multiplicity of the site? Write the occupancy, or none"
+            )
         if not abs(site.occupancy - 1) <= OCCUPANCY_SLACK:
             raise Unreadable(
                 f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {ADVICE}"

@@ -23,10 +23,12 @@ from bandgap.jobs.service.description import ABOUT, BODY, documentation_page
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.models import ServedModel, unusual_in
 from bandgap.jobs.service.requests import (
+    BASELINE,
     FIELDS,
     PredictionRequest,
     RequestOptions,
     body_file_name,
+    file_name,
     request_from_files,
     request_from_json,
 )
@@ -37,7 +39,6 @@ from bandgap.jobs.service.responses import (
     PredictionResponse,
     Version,
 )
-from bandgap.jobs.service.structures_json import BASELINE, file_name
 from bandgap.jobs.service.tokens import has_access
 from bandgap.predictions.table import ZERO_END_NOTE
 

@@ -1,25 +1,28 @@
 """Requests: structures from a file, an upload or JSON, with model, level and kind of interval."""
 
-import math
+import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from bandgap.foundation.errors import quoted
-from bandgap.foundation.quantities import LARGEST_GAP_EV
-from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
-from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json
-from bandgap.structures.formats import optimade
+from bandgap.structures.checks import to_record
+from bandgap.structures.draft import LARGEST_NUMBER, Unreadable, refused_draft
+from bandgap.structures.formats.json_structures import read_entry
+from bandgap.structures.formats.json_values import parse_json
 from bandgap.structures.ids import with_unique_ids
 from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
 
 T = TypeVar("T")
+BASELINE: Final = "baseline_eV"
 # Fields of a request, of which the first is not an option.
 NUMBERS: Final = ("level", "withhold_below_p", "widen_below_p", "widen_factor")
 FIELDS: Final = ("structures", "model", "level", "interval", "window", *NUMBERS[1:])
+_LONGEST = 200  # characters of a name
 _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb": ".pdb"}
 
 
@@ -52,21 +55,26 @@ class PredictionRequest:
 def request_from_json(
     body: bytes, options: RequestOptions, *, name: str, baselines: str, limits: ServiceLimits
 ) -> PredictionRequest:
-    """Return the request of a JSON body: an object with "structures", a list, or one structure.
+    """Return the request of a JSON body.
 
-    A response of OPTIMADE is recognised by its content and read as a file; `name` and `baselines`
-    are for it.
+    That is an object with "structures" and options, or JSON that a file may contain. Its structures
+    may be files too ("content" and "name"), and have a baseline.
     """
-    value = parse_json(body)
-    if isinstance(value, dict) and "data" in value and optimade.MARK.encode() in body:
-        files = [(file_name(name, default="structure.json"), body)]
-        return request_from_files(files, options, baselines=baselines, limits=limits)
+    value = _parsed(body)
     entries = value if isinstance(value, list) else [value]
+    is_request = any(isinstance(e, dict) and {"content", BASELINE} & e.keys() for e in entries)
     if isinstance(value, dict) and "structures" in value:
+        is_request = True
         entries = value["structures"]
         options = _with_fields(value, options)
-    pairs = _read_within_limits(records_of_json(entries, limits=limits), limits)
-    return _checked_request(options, [record for record, _ in pairs], [value for _, value in pairs])
+    if not is_request:
+        files = [(file_name(name, default="structure.json"), body)]
+        return request_from_files(files, options, baselines=baselines, limits=limits)
+    if not isinstance(entries, list) or not entries:
+        raise Refusal(422, '"structures" must be a list of at least one structure.')
+    pairs = _read_within_limits(_read_entries(entries, limits), limits)
+    values = [value for _, value in pairs]
+    return _checked_request(options, [record for record, _ in pairs], values, baselines)
 
 
 def request_from_files(
@@ -86,21 +94,107 @@ def request_from_files(
         )
     streams = (stream_structures(data, name, limits=limits.reading_limits) for name, data in files)
     records = _read_within_limits((record for stream in streams for record in stream), limits)
-    baselines_eV: list[float | None] = [None] * len(records)
-    if baselines:
-        baselines_eV = list(_numbers(baselines))
-    if len(baselines_eV) != len(records):
-        raise Refusal(
-            422,
-            f"{BASELINE} holds {len(baselines_eV)} numbers for {len(records)} structures. "
-            "One each is needed.",
-        )
-    return _checked_request(options, records, baselines_eV)
+    return _checked_request(options, records, [None] * len(records), baselines)
 
 
 def body_file_name(name: str, content_type: str) -> str:
     """Return the file name of a body: the one in the address, else one by its content type."""
     return file_name(name, default="structure" + _SUFFIXES.get(content_type, ""))
+
+
+def file_name(name: str, *, default: str) -> str:
+    """Return the name of a sent file; raises Refusal where it is a path out of its folder."""
+    if name and not _is_file_name(name):
+        raise Refusal(422, _path_text(name))
+    return name or default
+
+
+def _is_file_name(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    is_path = ".." in parts or parts[0] == "" or ":" in parts[0]
+    return name.isprintable() and len(name) <= _LONGEST and not is_path
+
+
+def _path_text(name: str) -> str:
+    return (
+        f"{quoted(name)} is not accepted as a file's name. Send a plain name such as benzene.cif,"
+        " no path."
+    )
+
+
+def _parsed(body: bytes) -> Any:
+    """Return the value of a JSON body. Raises Refusal (400) where it is none, or repeats a key."""
+    try:
+        return parse_json(body.decode(json.detect_encoding(body)), object_of=_without_repeats)
+    except UnicodeDecodeError:
+        raise Refusal(400, "The body is not JSON: it is not UTF-8 text.") from None
+    except Unreadable as error:
+        raise Refusal(400, f"The body is {error}.") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ((repeated_key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise Refusal(400, f"The JSON has the key {quoted(repeated_key)} twice in one object.")
+    return values
+
+
+def _read_entries(
+    entries: list[Any], limits: ServiceLimits
+) -> Iterator[tuple[StructureRecord, float | None]]:
+    """Yield the records of every entry of a request with its baseline; a bad one is refused."""
+    reading = limits.reading_limits
+    for number, entry in enumerate(entries, start=1):
+        fields = entry if isinstance(entry, dict) else {}
+        name = str(fields.get("name") or fields.get("file") or "")
+        file = name if name and _is_file_name(name) else f"structure-{number}"
+        baseline = None
+        records: Iterable[StructureRecord]
+        try:
+            baseline = _baseline(fields.get(BASELINE))
+            if "content" in fields:
+                content = _content(fields["content"], name)
+                records = stream_structures(content, file, limits=reading)
+            else:
+                draft = read_entry(entry, limits=reading)
+                id = draft.id or file.rpartition("/")[2]
+                records = [to_record(draft, file=file, id=id, limits=reading)]
+        except Unreadable as error:
+            records = [to_record(refused_draft(str(error)), file=file, id=file, limits=reading)]
+        for count, record in enumerate(records):
+            if baseline is not None and count:
+                raise Refusal(
+                    422,
+                    f"structure {number} holds several structures and one {BASELINE}. "
+                    "Send them one by one.",
+                )
+            yield record, baseline
+
+
+def _content(content: object, name: str) -> bytes:
+    if not isinstance(content, str):
+        raise Unreadable("content must be the text of a file")
+    if name and not _is_file_name(name):
+        raise Unreadable(_path_text(name))
+    # "replace", as JSON may contain halves of characters (surrogates)
+    return content.encode(errors="replace")
+
+
+def _baseline(value: Any) -> float | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= LARGEST_GAP_EV:
+        raise Unreadable(_baseline_text(str(value)))
+    return float(value)
+
+
+def _baseline_text(value: str) -> str:
+    return (
+        f"{BASELINE} is {quoted(value)}, which is no band gap. Accepted: 0 to {LARGEST_GAP_EV:g};"
+        " is the unit eV?"
+    )
 
 
 def _read_within_limits(structures: Iterable[T], limits: ServiceLimits) -> list[T]:
@@ -127,19 +221,24 @@ def _read_within_limits(structures: Iterable[T], limits: ServiceLimits) -> list[
 
 
 def _checked_request(
-    options: RequestOptions, records: list[StructureRecord], baselines: list[float | None]
+    options: RequestOptions,
+    records: list[StructureRecord],
+    values: list[float | None],
+    baselines: str,
 ) -> PredictionRequest:
-    for value in baselines:
-        if value is not None and not 0 <= value <= LARGEST_GAP_EV:
-            raise Refusal(
-                422,
-                f"{BASELINE} is {value:g}, which is no band gap. Accepted: 0 to "
-                f"{LARGEST_GAP_EV:g}; is the unit eV?",
-            )
-    return PredictionRequest(options, with_unique_ids(records), baselines)
+    """Return the request of records; baselines of the address replace the values."""
+    if baselines:
+        values = [_number(word) for word in baselines.split(",")]
+    if len(values) != len(records):
+        raise Refusal(
+            422,
+            f"{BASELINE} holds {len(values)} numbers for {len(records)} structures. "
+            "One each is needed.",
+        )
+    return PredictionRequest(options, with_unique_ids(records), values)
 
 
-def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOptions:
+def _with_fields(body: Mapping[str, Any], options: RequestOptions) -> RequestOptions:
     unknown = sorted(set(body) - set(FIELDS))
     if unknown:
         raise Refusal(
@@ -152,6 +251,7 @@ def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOp
         if getattr(options, name) not in ("", None):
             raise Refusal(422, f"{name} is in the address and in the body. Give it once.")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_number = is_number and abs(value) <= LARGEST_NUMBER
         if not (is_number if name in NUMBERS else isinstance(value, str)):
             accepted = "a number such as 0.95" if name in NUMBERS else "text"
             raise Refusal(422, f"{name} is {quoted(str(value))}. Accepted: {accepted}.")
@@ -159,16 +259,9 @@ def _with_fields(body: Mapping[str, Json], options: RequestOptions) -> RequestOp
     return options
 
 
-def _numbers(text: str) -> Iterator[float]:
-    for word in text.split(","):
-        try:
-            value = float(word)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise Refusal(
-                422,
-                f"{BASELINE} holds {quoted(word)}. Accepted: finite numbers in "
-                "eV with commas between.",
-            )
-        yield value
+def _number(text: str) -> float | None:
+    """Return a baseline of the address. Raises Refusal for another text."""
+    try:
+        return _baseline(float(text))
+    except (ValueError, Unreadable):
+        raise Refusal(422, _baseline_text(text)) from None

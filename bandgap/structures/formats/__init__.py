@@ -7,6 +7,7 @@ Only these formats are opened. Their readers are part of this package, with gemm
 CIF, so that no script, pickle or trajectory is ever executed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,19 +48,26 @@ _SIGNATURES = {"ase_db": b"SQLite format 3\0", "parquet": b"PAR1"}
 
 _KIND_BY_SUFFIX = {  # of files that are never opened
     "db": "a database", "sqlite": "a database", "aselmdb": "a database", "lmdb": "a database",
-    "json": "JSON", "py": "a Python script", "ipynb": "a notebook", "pkl": "a pickle",
+    "json": "this JSON", "py": "a Python script", "ipynb": "a notebook", "pkl": "a pickle",
     "pickle": "a pickle", "pckl": "a pickle", "traj": "an ASE trajectory",
     "npy": "a NumPy array", "npz": "NumPy arrays", "h5": "HDF5", "hdf5": "HDF5",
-    "tar": "a tar archive", "tgz": "a tar archive", "bz2": "a bzip2 archive",
-    "xz": "an xz archive", "7z": "a 7z archive", "rar": "a RAR archive",
+    "tar": "a tar archive", "tgz": "a tar archive", "bz2": "a file packed with bzip2",
+    "xz": "a file packed with xz", "7z": "a 7z archive", "rar": "a RAR archive",
 }  # fmt: skip
 _KIND_BY_SIGNATURE = {  # first bytes of files that are never opened
     b"SQLite format 3\0": "a database", b"- of Ulm": "an ASE trajectory", b"\x89HDF": "HDF5",
     b"\x93NUMPY": "a NumPy array", b"%PDF": "a PDF", b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture", b"BZh": "a bzip2 archive", b"\xfd7zXZ": "an xz archive",
-    b"7z\xbc\xaf": "a 7z archive", b"Rar!": "a RAR archive", b"\x80\x02": "a pickle",
-    b"\x80\x03": "a pickle", b"\x80\x04": "a pickle", b"\x80\x05": "a pickle",
+    b"\xff\xd8\xff": "a picture", b"BZh": "a file packed with bzip2",
+    b"\xfd7zXZ": "a file packed with xz", b"7z\xbc\xaf": "a 7z archive", b"Rar!": "a RAR archive",
+    b"\x80\x02": "a pickle", b"\x80\x03": "a pickle", b"\x80\x04": "a pickle",
+    b"\x80\x05": "a pickle",
 }  # fmt: skip
+_REMEDIES = {  # by a word of the kind
+    "JSON": " It has no atoms with positions; compositions alone are not enough.",
+    "archive": " Unpack it.",
+    "packed": " Decompress it.",
+    "trajectory": " Write it as extXYZ: `ase convert run.traj run.extxyz`.",
+}
 _PROBED_CHARACTERS = 200_000
 _PROBED_BYTES = 1_000_000
 
@@ -78,7 +86,8 @@ def refuse_by_kind(content: Content, base: str) -> None:
         (kind for magic, kind in _KIND_BY_SIGNATURE.items() if data.startswith(magic)), ""
     )
     if kind:
-        raise Unreadable(f"{kind} is not opened. Accepted: {_accepted()}.")
+        remedy = next((text for word, text in _REMEDIES.items() if word in kind), "")
+        raise Unreadable(f"{kind} is not opened.{remedy} Accepted: {_accepted()}.")
 
 
 def binary_format(content: Content) -> Format | None:
@@ -92,6 +101,7 @@ def binary_format(content: Content) -> Format | None:
     return None
 
 
+_ESPRESSO_INPUT = re.compile(r"^\s*&(?:control|system)\b", re.IGNORECASE | re.MULTILINE)
 _TABLE_SUFFIXES = (".csv", ".tsv")
 _TABLE = " A table of gaps is given on its own, next to the files or the archive of structures."
 
@@ -112,6 +122,11 @@ def detect(text: Text, base: str) -> Format:
             return form
     if format_of_name:
         return format_of_name
+    if _ESPRESSO_INPUT.search(probe):
+        raise Unreadable(
+            "an input of Quantum ESPRESSO is not read. Write the structure as CIF or extXYZ, for"
+            " example by `ase convert -i espresso-in pw.in pw.extxyz`"
+        )
     raise Unreadable(
         f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
         f" Accepted: {_accepted()}.{_TABLE if base.lower().endswith(_TABLE_SUFFIXES) else ''}"

@@ -6,6 +6,7 @@ import numpy as np
 
 from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates
+from bandgap.structures.elements import element_of_name
 from bandgap.structures.records import Limits
 
 _ATOMS = {"atom", "atom_frac"}
@@ -37,7 +38,7 @@ def read_aims(text: str, *, limits: Limits) -> list[Draft]:
                     f"line {line}: expected three coordinates and an element, found {text}"
                 )
             atoms.append(coordinates(tokens[1:], line=line))
-            draft.symbols.append(tokens[4])
+            draft.symbols.append(element_of_name(tokens[4]) or tokens[4])
             fractional.append(keyword == "atom_frac")
         elif keyword == "empty":
             raise Unreadable(

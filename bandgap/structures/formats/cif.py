@@ -7,11 +7,19 @@ that of `bandgap.structures.formats.cif_symmetry`.
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 from gemmi import cif
 
 from bandgap.foundation.errors import quoted
-from bandgap.structures.draft import Draft, Format, Unreadable, glued_numbers, refused_draft
+from bandgap.structures.draft import (
+    TABLE_NUMBER,
+    Draft,
+    Format,
+    Unreadable,
+    glued_numbers,
+    refused_draft,
+)
 from bandgap.structures.formats.cif_elements import is_vacant, site_element
 from bandgap.structures.formats.cif_symmetry import Symmetry, ambiguous_origin, symmetries_of
 from bandgap.structures.formats.cif_values import (
@@ -29,7 +37,7 @@ from bandgap.structures.formula import (
     parse_formula,
 )
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Site, from_sites, left_out
+from bandgap.structures.symmetry import Site, from_sites, left_out, masked_solvent
 from bandgap.structures.unit_cells import UnitCell, unit_cell
 
 _HEADER = re.compile(r"data_\S*", re.IGNORECASE)
@@ -45,6 +53,9 @@ _TRIPLE_QUOTES = ("'''", '"""')
 _CIF1_ONLY = "which is not supported; export as CIF 1.1."
 _CIF2_HEADER = re.compile(r"#\\#CIF_2\.0", re.IGNORECASE)
 _CIF2_VALUE = re.compile(r"^[ \t]*(?:_\S+[ \t]+)?[\[{]", re.MULTILINE)  # a list or a table
+# Tags of SQUEEZE in PLATON, of masks in Olex2, and of the file that SHELXL reads for both.
+_MASKS = ("_platon_squeeze_", "_smtbx_masks_", "_shelx_fab_file")
+_MASKED_ELECTRONS = "_void_count_electrons"
 _DENSITY_TAGS = ("_exptl_crystal_density_diffrn", "_exptl_crystal_density_meas")
 _DENSITY_TOLERANCE = 0.1  # largest relative error of a density that decides between two origins
 _DENSITY_WARNING = 0.2  # relative error without a warning; hydrogen atoms may be missing
@@ -137,6 +148,8 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     for note in filter(None, [cell_note, *site_notes]):
         draft.warn(note)
     _warn_of_attached_hydrogens(draft, block, sites)
+    if note := _mask_note(block):
+        draft.warn(note)
     check_formula(draft, formula)
     _check_units_and_density(draft, block, formula)
     return draft
@@ -299,6 +312,24 @@ def _warn_of_attached_hydrogens(draft: Draft, block: cif.Block, sites: list[Site
             f"the file states {n_attached} hydrogen atoms (_atom_site_attached_hydrogens) of its"
             f" asymmetric unit and lists {n_listed}; those that are missing are not predicted with"
         )
+
+
+def _mask_note(block: cif.Block) -> str:
+    """Return a warning if the density of disordered solvent was removed from the data, or ""."""
+    tags = [tag for item in block for tag in _tags(item)]
+    if not any(tag.startswith(_MASKS) for tag in tags):
+        return ""
+    counts = [block.find_values(tag) for tag in tags if tag.endswith(_MASKED_ELECTRONS)]
+    texts = [without_uncertainty(text) for column in counts for text in column]
+    n_electrons = sum(float(text) for text in texts if TABLE_NUMBER.fullmatch(text))
+    return masked_solvent(f"{n_electrons:g} electrons" if n_electrons else "its electrons")
+
+
+def _tags(item: cif.Item) -> list[str]:
+    """Return the tags of a pair or loop in lower case."""
+    pair: Any = item.pair
+    tags = item.loop.tags if item.loop else [pair[0]] if pair else []
+    return [tag.lower() for tag in tags]
 
 
 def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import gemmi
 
 from bandgap.structures.draft import Unreadable
-from bandgap.structures.elements import ELEMENTS, element_of
+from bandgap.structures.elements import ELEMENTS, chemical_element, element_of, is_isotope
 from bandgap.structures.symmetry import ADVICE
 
 # Labels of the atoms of water and of hydroxyl groups.
@@ -63,13 +63,16 @@ def site_element(type_symbol: str, label: str, *, formula: Mapping[str, float]) 
     """
     for text in (type_symbol, label):
         elements = _mixed_elements(text) or (_joined_elements(text) if text == type_symbol else [])
+        if len(set(map(chemical_element, elements))) == 1:  # Fe2+ and Fe3+, or H and D
+            return elements[0]
         if elements:
             raise Unreadable(
                 f"atom {label or type_symbol} has the elements {' and '.join(elements)}"
                 f" ({text!r}). {ADVICE}"
             )
     if type_symbol:
-        return element_of(type_symbol) or type_symbol
+        element = "" if is_isotope(type_symbol) else element_of(type_symbol)
+        return element or type_symbol
     word = _WORD.match(label)
     letters = word.group() if word else ""
     if element := _KNOWN_LABELS.get(letters.lower()):

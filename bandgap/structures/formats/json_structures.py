@@ -1,13 +1,16 @@
-"""Read JSON of pymatgen, ASE and JARVIS: one structure, or a list of entries with structures.
+"""Read JSON with structures: one, or a list of entries, as programs write them or by hand.
 
 | keys | written by |
 |---|---|
 | `lattice` and `sites` | `Structure.to(fmt="json")` and `as_dict` of pymatgen |
-| `numbers` and `positions` | `ase.io.write("x.json", atoms)` and `Atoms.todict` |
+| `numbers` or `symbols`, and `positions` | `ase.io.write("x.json", atoms)` and `Atoms.todict` |
 | `lattice_mat`, `coords` and `elements` | JARVIS-tools |
+| `unit_cell` and `sites` as texts | OQMD |
+| those of OPTIMADE | one structure of a response |
 
 An entry has these keys itself, or under `structure` or `atoms`, such as the entries of the
-Materials Project and of JARVIS. Its other numbers and short texts become keys of the structure.
+Materials Project and of JARVIS. Its other numbers and short texts become keys of the structure. The
+service reads the structures of its requests by the same functions.
 """
 
 import re
@@ -20,53 +23,74 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import quoted
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.formats import optimade
 from bandgap.structures.formats.cif_elements import is_vacant
 from bandgap.structures.formats.json_values import parse_json, short_values
+from bandgap.structures.ids import stated_id
 from bandgap.structures.records import InfoValue, Limits
-from bandgap.structures.symmetry import left_out
+from bandgap.structures.symmetry import left_out, only_element
+from bandgap.structures.unit_cells import cell_vectors
 
 Floats = NDArray[np.float64]
 
 MARKS = ('"sites"', '"lattice_mat"', '"positions"')  # keys of every structure
-_IDS = ("id", "material_id", "jid", "name", "refcode", "task_id", "unique_id")
-_CONTAINERS = ("structure", "final_structure", "atoms")
+_MARKED = {*(mark[1:-1] for mark in MARKS), optimade.MARK}
+_CONTAINERS = ("structure", "final_structure", "atoms", "attributes")
+_VALUES = ("info", "data", "key_value_pairs")  # objects with further values of an entry
 _LISTS = ("data", "structures", "entries")
+_LATTICE = ("a", "b", "c", "alpha", "beta", "gamma")
+_FLAGS = {"True", "False", "0", "1"}
 _SAME_ANGSTROM = 0.01
 _SMALLEST_VOLUME = 1e-6  # cubic Angstrom
 _LARGEST_FRACTION = 1.5  # of coordinates that may be fractional
-_FULL = 0.999  # smallest occupancy of a full site
+ACCEPTED = (
+    "lattice and sites (pymatgen), positions with numbers or symbols, and cell and pbc of a crystal"
+    " (ASE), lattice_mat, coords and elements (JARVIS), or a structure of OPTIMADE or OQMD"
+)
 
 
 def read_json(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every structure. Raises Unreadable if the text is no such JSON."""
     for number, (name, entry) in enumerate(_entries(parse_json(text)), start=1):
-        try:
-            draft = _draft(entry, limits=limits)
-        except Unreadable as error:
-            draft = refused_draft(str(error))
-        fields = entry if isinstance(entry, dict) else {}
-        draft.info = {**_info(fields.get("key_value_pairs")), **_info(fields), **draft.info}
-        ids = [fields[key] for key in _IDS if isinstance(fields.get(key), str)]
-        draft.id = ids[0] if ids else name
+        draft = read_entry(entry, limits=limits)
+        draft.id = draft.id or name
         draft.suffix = str(number)
         yield draft
 
 
+def read_entry(entry: Any, *, limits: Limits) -> Draft:
+    """Return the draft of one structure, refused with the reason if it is invalid."""
+    try:
+        draft = _draft(entry, limits=limits)
+    except Unreadable as error:
+        draft = refused_draft(str(error))
+    draft.format = "JSON"
+    fields: dict[str, Any] = {}
+    for values in (*(entry.get(key) for key in _VALUES), entry) if isinstance(entry, dict) else ():
+        fields |= values if isinstance(values, dict) else {}
+    draft.info = {**_info(fields), **draft.info}
+    draft.id = stated_id(fields)
+    return draft
+
+
 def _entries(content: Any) -> Iterator[tuple[str, Any]]:
     """Yield an id, which may be "", and the entry of every structure."""
-    if isinstance(content, list):
-        yield from (("", entry) for entry in content)
-        return
-    if not isinstance(content, dict) or _structure_in(content) is not None:
-        yield "", content
-        return
-    for key in _LISTS:
-        if isinstance(content.get(key), list):
-            yield from (("", entry) for entry in content[key])
+    if isinstance(content, dict) and _structure_in(content) is None:
+        lists = [content[key] for key in _LISTS if isinstance(content.get(key), list)]
+        columns = content.get("columns")
+        if lists and isinstance(columns, list):  # a table of pandas, as matminer stores it
+            lists = [[_row(columns, cells) for cells in lists[0]]]
+        if not lists:
+            # ASE numbers its structures; other programs name them by their ids.
+            entries = [(key, value) for key, value in content.items() if isinstance(value, dict)]
+            yield from ((("" if key.isdigit() else key), entry) for key, entry in entries)
             return
-    # ASE numbers its structures; other programs name them by their ids.
-    entries = [(key, entry) for key, entry in content.items() if isinstance(entry, dict)]
-    yield from ((("" if key.isdigit() else key), entry) for key, entry in entries)
+        content = lists[0]
+    yield from (("", entry) for entry in (content if isinstance(content, list) else [content]))
+
+
+def _row(columns: list[Any], cells: Any) -> Any:
+    return dict(zip(map(str, columns), cells, strict=False)) if isinstance(cells, list) else cells
 
 
 def _structure_in(entry: Any) -> Mapping[str, Any] | None:
@@ -74,7 +98,7 @@ def _structure_in(entry: Any) -> Mapping[str, Any] | None:
     if not isinstance(entry, dict):
         return None
     for fields in (entry, *(entry.get(key) for key in _CONTAINERS)):
-        if isinstance(fields, dict) and any(mark[1:-1] in fields for mark in MARKS):
+        if isinstance(fields, dict) and not _MARKED.isdisjoint(fields):
             return fields
     return None
 
@@ -83,16 +107,16 @@ def _draft(entry: Any, *, limits: Limits) -> Draft:
     """Return the draft of an entry. Raises Unreadable if its geometry is invalid."""
     fields = _structure_in(entry)
     if fields is None:
-        raise Unreadable(
-            "an entry without a structure. Accepted: lattice and sites (pymatgen), numbers and"
-            " positions (ASE), lattice_mat, coords and elements (JARVIS)"
-        )
-    if "sites" in fields:
-        return _of_pymatgen(fields, _checked_atoms(fields["sites"], limits))
+        raise Unreadable(f"an entry without a structure. Accepted: {ACCEPTED}")
+    if optimade.MARK in fields:
+        return optimade.draft_of(fields, limits=limits)
     if "lattice_mat" in fields:
         return _of_jarvis(fields, _checked_atoms(fields.get("elements"), limits))
-    atoms = _plain(fields.get("numbers", fields.get("symbols")))
-    return _of_ase(fields, _checked_atoms(atoms, limits))
+    if "unit_cell" in fields:
+        return _of_oqmd(fields, _checked_atoms(fields.get("sites"), limits))
+    if "sites" in fields:
+        return _of_pymatgen(fields, _checked_atoms(fields["sites"], limits))
+    return _of_ase(fields, limits)
 
 
 def _checked_atoms(atoms: Any, limits: Limits) -> list[Any]:
@@ -110,7 +134,8 @@ def _of_pymatgen(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
     lattice = fields.get("lattice")
     draft = Draft()
     if isinstance(lattice, dict):
-        draft.cell = _array(lattice.get("matrix"), "the matrix of the lattice", (3, 3))
+        values = lattice.get("matrix", [lattice.get(name) for name in _LATTICE])
+        draft.cell = _cell(values, "the matrix of the lattice")
         draft.pbc = _flags(lattice.get("pbc"), default=True)
     elif lattice is not None:
         raise Unreadable("the lattice must be an object with a matrix")
@@ -161,18 +186,10 @@ def _element_of_site(site: Mapping[str, Any], where: str) -> str:
     parts = [part if isinstance(part, dict) else {} for part in species]
     if all(part.get("occu") == 0 or is_vacant(str(part.get("element")), "") for part in parts):
         return ""
-    share = parts[0].get("occu", 1)
-    is_full = isinstance(share, (int, float)) and abs(share - 1) <= 1 - _FULL
-    if len(parts) > 1 or not is_full:
-        names = ", ".join(f"{part.get('element')} {part.get('occu', 1)}" for part in parts[:5])
-        raise Unreadable(
-            f"{where} contains {quoted(names)}. Disordered structures are not supported; export one"
-            " ordered component."
-        )
-    element = parts[0].get("element")
-    if not isinstance(element, str):
+    if not all(isinstance(part.get("element"), str) for part in parts):
         raise Unreadable(f"{where} has no element")
-    return element
+    shares = [(str(p["element"]), float(_array(p.get("occu", 1), "occu", ()))) for p in parts]
+    return only_element(shares, where)
 
 
 def _of_jarvis(fields: Mapping[str, Any], elements: list[Any]) -> Draft:
@@ -200,12 +217,25 @@ def _is_cartesian(value: Any, coordinates: Floats) -> bool:
     return text == "true"
 
 
-def _of_ase(fields: Mapping[str, Any], atoms: list[Any]) -> Draft:
-    positions = _array(_plain(fields["positions"]), "positions", (len(atoms), 3))
-    draft = Draft([_symbol(atom) for atom in atoms], positions)
+def _of_oqmd(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
+    """Return the draft of sites such as "Na @ 0 0.5 0.5", in fractions of the cell."""
+    cell = _array(fields["unit_cell"], "unit_cell", (3, 3))
+    texts = [str(site).partition("@") for site in sites]
+    fractional = _array([text.split() for _, _, text in texts], "sites", (len(sites), 3))
+    symbols = [symbol.strip() for symbol, _, _ in texts]
+    return Draft(symbols, fractional @ cell, cell=cell, pbc=(True, True, True))
+
+
+def _of_ase(fields: Mapping[str, Any], limits: Limits) -> Draft:
+    lists = [_plain(fields[key]) for key in ("numbers", "symbols") if key in fields]
+    symbols = [[_symbol(a) for a in _checked_atoms(atoms, limits)] for atoms in lists or [None]]
+    if symbols[0] != symbols[-1]:
+        raise Unreadable("numbers and symbols name different elements")
+    positions = _array(_plain(fields["positions"]), "positions", (len(symbols[0]), 3))
+    draft = Draft(symbols[0], positions)
     cell = _plain(fields.get("cell"))
     if cell is not None:
-        draft.cell = _array(cell, "cell", (3, 3))
+        draft.cell = _cell(cell, "cell")
     has_cell = draft.cell is not None and bool(np.any(draft.cell))
     draft.pbc = _flags(_plain(fields.get("pbc")), default=has_cell)
     return draft
@@ -233,6 +263,16 @@ def _plain(value: Any) -> Any:
         raise Unreadable("an array of ASE (__ndarray__) has the wrong shape") from None
 
 
+def _cell(values: Any, name: str) -> Floats:
+    """Return the vectors (3, 3) of a cell: as they are, or by three lengths or these and angles."""
+    is_flat = isinstance(values, list) and not any(isinstance(value, list) for value in values)
+    if is_flat and len(values) in (3, 6):
+        numbers = _array(values, name, (len(values),))
+        lengths, angles = numbers[:3], numbers[3:]
+        return cell_vectors(lengths.tolist(), angles.tolist()) if angles.size else np.diag(lengths)
+    return _array(values, name, (3, 3))
+
+
 def _array(value: Any, name: str, shape: tuple[int, ...]) -> Floats:
     """Return nested lists of numbers as an array of this shape."""
     try:
@@ -251,20 +291,19 @@ def _flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:
     """Return whether the structure is periodic along each vector."""
     flags = [default] * 3 if value is None else value
     flags = [flags] * 3 if isinstance(flags, (bool, int)) else flags
-    if not isinstance(flags, list) or len(flags) != 3:
+    if not isinstance(flags, list) or len(flags) != 3 or not {*map(repr, flags)} <= _FLAGS:
         raise Unreadable("pbc must be one or three of true and false")
     return bool(flags[0]), bool(flags[1]), bool(flags[2])
 
 
-def _info(fields: Any) -> dict[str, InfoValue]:
+def _info(fields: dict[str, Any]) -> dict[str, InfoValue]:
     """Return the numbers and short texts of an entry."""
-    values = short_values(fields) if isinstance(fields, dict) else {}
-    return {key: value for key, value in values.items() if not key.startswith("@")}
+    return {k: value for k, value in short_values(fields).items() if not k.startswith("@")}
 
 
 FORMAT = Format(
     "JSON",
-    label="pymatgen, ASE and JARVIS .json",
+    label="pymatgen, ASE, JARVIS and OQMD .json",
     read=read_json,
     patterns=(re.compile("|".join(rf"{mark}\s*+:" for mark in MARKS)),),
     suffixes=("json",),

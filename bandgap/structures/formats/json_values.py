@@ -1,7 +1,7 @@
 """Parse JSON and JSON lines, and take the values of objects that become keys of a structure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bandgap.foundation.errors import quoted
@@ -13,17 +13,20 @@ _LONGEST = 2_000  # characters of a text
 _LARGEST = 2**63  # limit of an integer
 
 
-def parse_json(text: str) -> Any:
+def parse_json(
+    text: str, *, object_of: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
+) -> Any:
     """Return the content of JSON, or the list of the values of JSON lines, one on each line.
 
-    Raises Unreadable if the text is neither, or is nested too deep.
+    `object_of` makes an object of its keys and values, for example to check them. Raises Unreadable
+    if the text is neither, or is nested too deep.
     """
     if nesting_depth(text) > MAX_NESTING:
         raise Unreadable(
             f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
         )
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=object_of)
     except ValueError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         try:
@@ -36,7 +39,7 @@ def parse_json(text: str) -> Any:
     values = []
     for number, line in enumerate(lines, start=1):
         try:
-            values.append(json.loads(line))
+            values.append(json.loads(line, object_pairs_hook=object_of))
         except ValueError as error:
             raise Unreadable(
                 f"line {number:,} of the JSON lines cannot be read ({quoted(str(error))}). Is the"

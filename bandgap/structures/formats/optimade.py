@@ -17,7 +17,7 @@ from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats.json_values import parse_json, short_values
 from bandgap.structures.formula import check_formula, parse_formula
 from bandgap.structures.records import InfoValue, Limits
-from bandgap.structures.symmetry import ADVICE, left_out
+from bandgap.structures.symmetry import ADVICE, left_out, only_element
 
 MARK = "cartesian_site_positions"  # key of every structure with coordinates
 _STRUCTURAL = {
@@ -31,7 +31,6 @@ _STRUCTURAL = {
     "type",
 }
 _DEEPEST = 3  # levels above a response: structures, filter, address
-_FULL = 0.999  # smallest concentration of a fully occupied site
 _VACANCY = "vacancy"  # symbol of a site without an atom
 _MORE = (
     "the server has more structures than this response (more_data_available). Fetch the next pages"
@@ -179,20 +178,12 @@ def _symbols(species: object) -> tuple[dict[str, str], dict[str, int]]:
         try:
             name = str(kind["name"])
             symbols = list(kind["chemical_symbols"])
-            concentrations = list(kind["concentration"])
-            is_full = [float(concentration) >= _FULL for concentration in concentrations]
+            concentrations = list(map(float, kind["concentration"]))
             n_attached = sum(int(n) for n in kind.get("nattached") or [])
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise Unreadable("species must have name, chemical_symbols and concentration") from None
-        if len(symbols) != 1 or is_full != [True]:
-            components = ", ".join(
-                f"{s} {c}" for s, c in zip(symbols, concentrations, strict=False)
-            )
-            raise Unreadable(
-                f"sites of {quoted(name)} contain {quoted(components)}. Disordered structures are"
-                " not supported; export one ordered component."
-            )
-        element_of_species[name] = str(symbols[0])
+        shares = list(zip(map(str, symbols), concentrations, strict=False))
+        element_of_species[name] = only_element(shares, f"a site of {quoted(name)}")
         attached_to_species[name] = n_attached
     return element_of_species, attached_to_species
 

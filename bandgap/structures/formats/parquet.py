@@ -54,9 +54,7 @@ class _Layout:
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are used."""
-        return list(
-            dict.fromkeys(name for name in (*self.geometry, self.text, *self.info) if name)
-        )
+        return list(dict.fromkeys(name for name in (*self.geometry, self.text, *self.info) if name))
 
 
 def is_parquet(data: bytes) -> bool:

@@ -22,7 +22,7 @@ from bandgap.structures.draft import (
     number,
     refused_draft,
 )
-from bandgap.structures.elements import element_of
+from bandgap.structures.elements import element_of_name, pseudo_hydrogen_note
 from bandgap.structures.records import Limits
 
 _COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
@@ -69,7 +69,7 @@ def _is_header(lines: list[str]) -> bool:
         return False
     is_cell = all(len(line.split()) == 3 for line in lines[2:5])
     symbols = [token for token in lines[5].split() if not _is_number(token)]
-    return is_cell and any(map(_element, symbols))
+    return is_cell and any(map(element_of_name, symbols))
 
 
 def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
@@ -80,7 +80,8 @@ def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
             " atoms"
         )
     cell, factors = _cell(lines)
-    elements, counts, at = _elements(lines)
+    names, counts, at = _names(lines)
+    elements = [element_of_name(name) or name for name in names]
     if sum(counts) > limits.max_atoms:
         raise Unreadable(
             f"the structure has {sum(counts):,} atoms; the limit is {limits.max_atoms:,}"
@@ -96,7 +97,10 @@ def _read_structure(lines: list[str], *, limits: Limits) -> Draft:
     symbols = [
         element for element, count in zip(elements, counts, strict=True) for _ in range(count)
     ]
-    return Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))
+    draft = Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))
+    if note := pseudo_hydrogen_note(names):
+        draft.warn(note)
+    return draft
 
 
 def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -129,13 +133,13 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return vectors * factors, factors
 
 
-def _elements(lines: list[str]) -> tuple[list[str], list[int], int]:
-    """Return elements, their counts, and the index of the next line."""
+def _names(lines: list[str]) -> tuple[list[str], list[int], int]:
+    """Return names of elements, their counts, and the index of the next line."""
     if _COUNTS.fullmatch(lines[5]):  # VASP 4; elements may be in the comment
         tokens = lines[0].split()
         counts = lines[5].split()
         next_line = 6
-        if len(tokens) != len(counts) or not all(map(_element, tokens)):
+        if len(tokens) != len(counts) or not all(map(element_of_name, tokens)):
             raise Unreadable(
                 "line 6: no element symbols (VASP 4). Add the line of element symbols above the"
                 " counts."
@@ -149,13 +153,7 @@ def _elements(lines: list[str]) -> tuple[list[str], list[int], int]:
         raise Unreadable(f"lines 6 and 7: expected element symbols and their counts, found {text}")
     if len(tokens) != len(counts):
         raise Unreadable(f"lines 6 and 7: {len(tokens)} element symbols and {len(counts)} counts")
-    elements = [_element(token) or token for token in tokens]
-    return elements, [int(count[:12]) for count in counts], next_line
-
-
-def _element(token: str) -> str:
-    """Return the element of a symbol such as Ti, Ti_pv or Ti/1a2b3c."""
-    return element_of(re.split(r"[_/.]", token)[0])
+    return tokens, [int(count[:12]) for count in counts], next_line
 
 
 def _positions(lines: list[str], start: int, *, n_atoms: int) -> NDArray[np.float64]:

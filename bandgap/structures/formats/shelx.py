@@ -16,7 +16,7 @@ from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coo
 from bandgap.structures.formula import formula_difference, parse_formula
 from bandgap.structures.operators import Operations, parse_operations
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.symmetry import Site, from_sites, masked_solvent
 from bandgap.structures.unit_cells import unit_cell
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ _LATTICES = dict(enumerate("PIRFABC", start=1))  # by the number of LATT
 _PEAK = re.compile(r"Q\d+", re.IGNORECASE)  # residual electron density, not an atom
 _USED_INSTRUCTIONS = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
 _INSTRUCTIONS = {
-    "ABIN", "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP",
+    "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP",
     "CGLS", "CHIV", "CONF", "CONN", "DAMP", "DANG", "DEFS", "DELU", "DFIX", "DISP", "EADP",
     "EQIV", "EXTI", "EXYZ", "FEND", "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF",
     "HTAB", "ISOR", "L.S.", "LAUE", "LIST", "LONE", "MERG", "MORE", "MOVE", "MPLA", "NCSY",
@@ -44,6 +44,7 @@ class _Contents:
     elements: list[str] = field(default_factory=list)
     contents: list[float] = field(default_factory=list)
     ended: bool = False
+    is_masked: bool = False
     not_read: list[int] = field(default_factory=list)
     variables: list[float] = field(default_factory=list)
     part: int = 0
@@ -84,6 +85,8 @@ def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
             "lines that are no instruction of SHELX were not read:"
             f" {', '.join(map(str, file.not_read[:5]))}"
         )
+    if file.is_masked:
+        draft.warn(masked_solvent("its electrons (ABIN)"))
     if not file.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
     counts = zip(file.elements, file.contents, strict=False)
@@ -123,6 +126,8 @@ def _read_instruction(file: _Contents, keyword: str, *, tokens: list[str], line:
         file.part_occupation = (
             number(tokens[2]) if len(tokens) > 2 and _all_numbers(tokens[2:3]) else None
         )
+    elif keyword == "ABIN":
+        file.is_masked = True
     elif keyword not in _INSTRUCTIONS and not keyword.startswith("+"):
         _read_atom(file, tokens, line=line)
 

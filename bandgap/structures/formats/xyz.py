@@ -40,6 +40,7 @@ _REAL = re.compile(
 )
 _BOOLEANS = {"T": True, "F": False, "true": True, "false": False, "True": True, "False": False}
 _BOOLEANS |= {"TRUE": True, "FALSE": False}
+_TRAJECTORY = re.compile(r"\s*i\s*=\s*\d+,\s*time\s*=|Atoms\. Timestep:")  # CP2K, LAMMPS
 _WIDTHS = {str(width): width for width in range(1, 1000)}
 _STRUCTURAL = {"properties", "lattice", "pbc"}
 
@@ -110,6 +111,7 @@ def _draft(frame: _Frame, comment: _Comment) -> Draft:
     draft = Draft(
         symbols=symbols, positions=positions, cell=comment.lattice, pbc=pbc, info=comment.info
     )
+    draft.is_of_trajectory = _TRAJECTORY.match(frame.comment) is not None
     if frame.unread:
         draft.warn(
             f"what follows the atoms of the frame at line {frame.line} was not read (lines:"

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
-from bandgap.jobs.service.json_text import parse_json
-from bandgap.jobs.service.limits import Refusal
+from bandgap.jobs.service.limits import Refusal, ServiceLimits
+from bandgap.jobs.service.requests import RequestOptions, request_from_json
 from bandgap.structures.draft import Unreadable
+from bandgap.structures.formats.json_values import parse_json
 from bandgap.structures.formats.optimade import read_optimade
 from bandgap.structures.records import Limits
 
@@ -92,8 +93,9 @@ def recursion_errors() -> Iterator[list[str]]:
 
 
 def parse_as_service(text: str) -> None:
-    with pytest.raises(Refusal, match="nested too deep"):
-        parse_json(text.encode())
+    limits = ServiceLimits()
+    with pytest.raises(Refusal, match="nested deeper"):
+        request_from_json(text.encode(), RequestOptions(), name="", baselines="", limits=limits)
 
 
 def parse_as_optimade(text: str) -> None:
@@ -112,6 +114,6 @@ def test_destructors_have_stack_while_deep_json_is_refused(
 
 def test_json_at_the_limit_is_parsed() -> None:
     text = "[" * MAX_NESTING + "]" * MAX_NESTING
-    assert parse_json(text.encode()) == json.loads(text)
-    with pytest.raises(Refusal, match="nested too deep"):
-        parse_json(f"[{text}]".encode())
+    assert parse_json(text) == json.loads(text)
+    with pytest.raises(Unreadable, match="nested deeper"):
+        parse_json(f"[{text}]")

@@ -156,14 +156,14 @@ def not_finite() -> Atoms:
     "structure, reason",
     [
         (too_close(), "atoms 1 (H) and 2 (H) are 0.30 A apart"),
-        (disordered_atoms(), "an atom is of 2 elements (Na 0.5, K 0.5). Disordered"),
+        (disordered_atoms(), "an atom contains 'Na 0.5, K 0.5'. Disordered"),
         (partly_occupied(), "atom 3 (H) has occupancy 0.5. Disordered"),
         (without_lattice(), "marked as periodic and has no lattice"),
         (not_finite(), "the position of atom 3 (H) is not a finite number"),
         (Atoms("X"), "is a dummy atom"),
         (Atoms(), "no atoms in the structure"),
-        (caesium_chloride({"Cs": 0.6, "Rb": 0.4}), "atom 1 (Cs) is of 2 elements (Cs 0.6, Rb 0.4)"),
-        (caesium_chloride({"Cs": 0.6}), "atom 1 (Cs) has occupancy below 1 (Cs 0.6)"),
+        (caesium_chloride({"Cs": 0.6, "Rb": 0.4}), "atom 1 (Cs) contains 'Cs 0.6, Rb 0.4'"),
+        (caesium_chloride({"Cs": 0.6}), "atom 1 (Cs) contains 'Cs 0.6'"),
         (PymatgenMolecule([]), "no atoms in the structure"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -207,7 +207,7 @@ def test_structures_of_the_installed_pymatgen_are_read():
     water = core.Molecule(["O", "H", "H"], [[0, 0, 0], [0, 0, 0.96], [0.96, 0, 0]])
     records = as_records([crystal, disordered, mixed_valence, water])
     assert [record.formula for record in records] == ["GaN", "", "FeO", "H2O"]
-    assert "is of 2 elements (Cs 0.5, Rb 0.5)" in records[1].problem
+    assert "contains 'Cs 0.5, Rb 0.5'" in records[1].problem
     np.testing.assert_allclose(records[0].atoms.cell.array, lattice.matrix)
     np.testing.assert_allclose(records[0].atoms.positions, crystal.cart_coords)
 

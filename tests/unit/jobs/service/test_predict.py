@@ -20,6 +20,7 @@ from bandgap.jobs.service.batching import Batcher, Counts, PendingRequest, _answ
 from bandgap.jobs.service.models import ServedModel, load_models
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.table import COLUMNS
+from bandgap.structures import read_paths
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
 from tests.unit.structures.samples import optimade
@@ -151,8 +152,35 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
     forms.append({**plain, "cell": [5.0, 5.5, 6.0], "pbc": None})
     forms.append({**plain, "cell": [5.0, 5.5, 6.0, 90, 90, 90], "pbc": [True, True, True]})
     for form in forms:
-        response = client.post("/predict", json=[{**form, "id": "one", "name": "one.extxyz"}])
-        assert_same(response, table)
+        entries = [{**form, "id": "one", "name": "one.extxyz"}]
+        assert_same(client.post("/predict", json={"structures": entries}), table)
+        assert_same(client.post("/predict?name=one.extxyz", json=entries), table)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "file",
+    [
+        "field_cases3/407_computed_structure_entries.json",
+        "field_cases3/411_oqmd.json",
+        "field_cases3/452_qmof_structures.json",
+        "field_cases/160_pmg_structure.json",
+        "field_cases/161_jarvis.json",
+        "field_cases/163_optimade.json",
+    ],
+)
+def test_json_of_a_program_is_read_as_its_file(
+    client: httpx.Client, test_data: Path, file: str
+) -> None:
+    path = test_data / file
+    records = read_paths([path])
+    answer = client.post(f"/predict?name={path.name}", json=json.loads(path.read_text()))
+    assert answer.status_code in (200, 422)
+    rows_of_answer = answer.json()["rows"]
+    assert [row["id"] for row in rows_of_answer] == [record.id for record in records]
+    assert [row["formula"] for row in rows_of_answer] == [record.formula for record in records]
+    for record, row in zip(records, rows_of_answer, strict=True):
+        assert record.problem in row["problem"]
 
 
 @pytest.mark.parametrize(

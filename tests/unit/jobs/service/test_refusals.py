@@ -35,74 +35,63 @@ def refusal_message(answer: httpx.Response, code: int) -> str:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (
-            {"positions": [[0, 0], [0, 1], [1, 1]]},
-            "structure 1, positions: holds a list of 2 where three numbers",
-        ),
-        (
-            {"positions": [[0, 0, "x"]] * 3},
-            "structure 1, positions: holds the text 'x' where a number is expected",
-        ),
-        ({"positions": [[0, 0, 1e101]] * 3}, "out of all proportion"),
-        ({"positions": "none"}, "structure 1, positions: is the text 'none'"),
-        ({"symbols": ["O"]}, "has 1 elements and 3 positions"),
-        ({"symbols": None}, 'symbols must be a list of elements such as ["C", "H"]'),
-        ({"numbers": [8, 1, 1]}, 'must have either "numbers" or "symbols"'),
-        ({"cell": [[1, 0, 0], [0, 1, 0]]}, "structure 1, cell: must be three vectors"),
-        ({"pbc": "all"}, "structure 1, pbc: must be true, false, or a list of three"),
-        ({"info": {"a": [1]}}, "info must be an object of numbers, texts and flags"),
-        ({"baseline_eV": "1.5"}, "structure 1, baseline_eV: holds the text '1.5'"),
-        ({"id": 3}, "structure 1: id is a number. Accepted: text."),
-        ({"name": "../../etc/passwd"}, "'../../etc/passwd' is not accepted as a file's name"),
-        ({"name": "/etc/passwd"}, "Send a plain name such as benzene.cif"),
-        ({"name": "C:\\secret.cif"}, "Send a plain name such as benzene.cif"),
+        ({"positions": [[0, 0], [0, 1], [1, 1]]}, "positions has the shape (3, 2)"),
+        ({"positions": [[0, 0, "x"]] * 3}, "positions must be lists of numbers"),
+        ({"positions": [[0, 0, 1e101]] * 3}, "is too large for a structure"),
+        ({"positions": "none"}, "positions must be lists of numbers"),
+        ({"symbols": ["O"]}, "positions has the shape (3, 3); (1, 3) is expected"),
+        ({"symbols": None}, "the structure has no list of atoms"),
+        ({"numbers": [6, 1, 1]}, "numbers and symbols name different elements"),
+        ({"cell": [[1, 0, 0], [0, 1, 0]]}, "cell has the shape (2, 3); (3, 3) is expected"),
+        ({"pbc": "all"}, "pbc must be one or three of true and false"),
+        ({"baseline_eV": "1.5"}, "baseline_eV is '1.5', which is no band gap"),
+        ({"baseline_eV": -1}, "baseline_eV is '-1', which is no band gap"),
+        ({"content": 3}, "content must be the text of a file"),
+        ({"content": "x", "name": "../../a"}, "'../../a' is not accepted as a file's name"),
+        ({"content": "x", "name": "/etc/passwd"}, "Send a plain name such as benzene.cif"),
+        ({"content": "x", "name": "C:\\a.cif"}, "Send a plain name such as benzene.cif"),
         (
             {"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}},
-            "__ndarray__ must be [shape, type, values]",
+            "an array of ASE (__ndarray__) has the wrong shape",
         ),
-        ({"sites": 3}, "sites is a number. Accepted: a list, as pymatgen writes it"),
-        (
-            {"sites": [{"species": []}]},
-            'structure 1, site 1: must be an object with a list "species"',
-        ),
-        (
-            {"sites": [{"species": [{"element": "C"}]}]},
-            "structure 1, site 1, xyz: holds nothing where three numbers",
-        ),
-        (
-            {"sites": [], "lattice": {"a": 1}},
-            "structure 1, lattice, b: holds nothing where a number is expected",
-        ),
+        ({"sites": 3}, "the structure has no list of atoms"),
+        ({"sites": [{"species": []}]}, "site 1 must have a list species"),
+        ({"sites": [{"species": [{"element": "C"}]}]}, "xyz of site 1"),
+        ({"sites": [], "lattice": {"a": 1}}, "the unit cell contains a value that is not a finite"),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_structure_of_a_wrong_shape_is_named_with_its_place(
+def test_structure_of_a_wrong_shape_is_its_own_refused_row(
     client: httpx.Client, change: dict, expected: str
 ) -> None:
-    assert expected in refusal_message(client.post("/predict", json=[{**WATER, **change}]), 422)
+    for entries in ([{**WATER, **change}, WATER], {"structures": [{**WATER, **change}, WATER]}):
+        answer = client.post("/predict", json=entries)
+        assert answer.status_code == 200, answer.text
+        bad, good = answer.json()["rows"]
+        assert bad["status"] == "refused" and expected in bad["problem"]
+        assert good["status"] != "refused"
 
 
 @pytest.mark.parametrize(
     ("body", "code", "expected"),
     [
-        ('{"structures": [', 400, "The body is not JSON: line 1"),
-        ('{"a": NaN}', 400, "The JSON holds NaN"),
-        ('[{"positions": [[-Infinity]]}]', 400, "The JSON holds -Infinity"),
-        ("[1e999]", 400, "The JSON holds the number '1e999', which is not finite"),
-        ("[" * 100_000, 400, "The JSON is nested too deep"),
-        ("[" + "9" * 5000 + "]", 400, "a number of too many digits"),
-        ('{"structures": [], "level": ' + "9" * 400 + "}", 400, "a number of too many digits"),
+        ('{"structures": [', 400, "The body is not JSON that can be read"),
+        ('{"a": NaN}', 422, "It has no atoms with positions"),
+        ('[{"positions": [[-Infinity]], "symbols": ["C"]}]', 422, "positions has the shape"),
+        ("[" * 100_000, 400, "it is nested deeper than"),
+        ("[" + "9" * 5000 + "]", 400, "The body is not JSON that can be read"),
+        ('{"structures": [1], "level": ' + "9" * 400 + "}", 422, "Accepted: a number such as"),
         ('{"id": 1, "id": 2}', 400, "The JSON has the key 'id' twice"),
         (b"\xff\xfe\x00", 400, "The body is not JSON: it is not UTF-8"),
-        ("[]", 422, '"structures" must be a list of at least one structure'),
+        ("[]", 422, "It has no atoms with positions"),
         ('{"structures": {}}', 422, '"structures" must be a list of at least one structure'),
         (
             '{"structures": [], "lever": 1}',
             422,
             "The body has the field 'lever'. Accepted: structures, model",
         ),
-        ('"text"', 422, "structure 1 is the text 'text'. Accepted: an object with"),
-        ('{"structure": 1}', 422, "structure 1 has 'structure'. Accepted: an object with"),
+        ('"text"', 422, "It has no atoms with positions; compositions alone are not enough"),
+        ('{"structures": [1]}', 422, "an entry without a structure. Accepted: lattice and sites"),
         (
             '{"structures": [], "level": "much"}',
             422,
@@ -111,7 +100,7 @@ def test_structure_of_a_wrong_shape_is_named_with_its_place(
         (
             '{"structures": [' + ",".join(["{}"] * 51) + "]}",
             413,
-            "51 structures in one request; the limit is 50",
+            "More than 50 structures in one request, the limit",
         ),
     ],
     ids=lambda value: str(value)[:30],
@@ -142,17 +131,17 @@ def test_body_that_is_no_request_is_refused(
         ({"interval": "wide"}, 422, "interval is 'wide'. Accepted: prediction"),
         ({"interval": "conformal"}, 422, "conformal"),
         ({"name": "a/../../b.cif"}, 422, "is not accepted as a file's name"),
-        ({"baseline_eV": "1,x"}, 422, "baseline_eV holds 'x'"),
+        ({"baseline_eV": "1,x"}, 422, "baseline_eV is 'x', which is no band gap"),
         ({"baseline_eV": "1,2"}, 422, "baseline_eV holds 2 numbers for 1 structures"),
         (
             {"baseline_eV": "-1"},
             422,
-            "baseline_eV is -1, which is no band gap. Accepted: 0 to 100; is the unit eV?",
+            "baseline_eV is '-1', which is no band gap. Accepted: 0 to 100; is the unit eV?",
         ),
         (
             {"baseline_eV": "1e300", "model": "cheap"},
             422,
-            "baseline_eV is 1e+300, which is no band gap",
+            "baseline_eV is '1e300', which is no band gap",
         ),
         ({"interval": "wide\n" * 500}, 422, "interval is 'wide?wide?"),
     ],
@@ -180,10 +169,11 @@ def test_disorder_and_nonsense_keep_their_rows_with_the_reason(client: httpx.Cli
     answer = client.post("/predict", json=mixed)
     assert answer.status_code == 200
     assert [row["status"] for row in answer.json()["rows"]][:2] == ["refused", "refused"]
-    assert "atom C1 has occupancy 0.5. Disordered structures" in answer.json()["rows"][0]["problem"]
+    problem = answer.json()["rows"][0]["problem"]
+    assert "site 1 contains 'C 0.5, N 0.5'. Disordered structures" in problem
     none = client.post("/predict", json=mixed[:2])
     assert (
-        "None of 2 structures can be used: atom C1" in refusal_message(none, 422)
+        "None of 2 structures can be used: site 1" in refusal_message(none, 422)
         and len(none.json()["rows"]) == 2
     )
 

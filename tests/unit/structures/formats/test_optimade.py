@@ -59,7 +59,7 @@ def kind(name="Na", symbols=("Na",), shares=(1.0,)):
 REFUSED = {
     "two elements": (
         {"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]},
-        "contain 'Na 0.5, K 0.5'.",
+        "contains 'Na 0.5, K 0.5'.",
     ),
     "part of an atom": (
         {"species": [kind(shares=(0.7,))]},
