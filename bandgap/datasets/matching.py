@@ -17,7 +17,7 @@ _ENDINGS = re.compile(
     rf"\.({_SUFFIXES}|in|json|gz|zip)$",
     re.IGNORECASE,
 )  # endings that a name may omit; other dots are part of the name
-_FLOAT_ID = re.compile(r"^(\d+)\.0$")  # pandas writes 1000041 of a column with gaps as 1000041.0
+_FLOAT_ID = re.compile(r"^(\d+)\.0$")
 _SHOWN = 3
 
 Key = Callable[[str], str]
@@ -126,6 +126,7 @@ def _steps(depth: int) -> list[tuple[str, str, Key]]:
     ends = [partial(_end, n_parts=n_parts) for n_parts in range(depth, 1, -1)]
     keys: list[Key] = [str, *ends, _base, _stem]
     exact = [(*sides[0], keys[0])] + [(*side, key) for key in keys for side in sides[1:]]
+    exact.append((*sides[0], _whole))
     return exact + [(label, structure, _without_case(key)) for label, structure, key in exact]
 
 
@@ -156,7 +157,12 @@ def _stem(name: str) -> str:
     base = _base(name)
     while (shorter := _ENDINGS.sub("", base)) not in ("", base):
         base = shorter
-    return _FLOAT_ID.sub(r"\1", base)
+    return _whole(base)
+
+
+def _whole(name: str) -> str:
+    """Return a whole number without the decimal point that pandas gives it."""
+    return _FLOAT_ID.sub(r"\1", name)
 
 
 def _groups(names: list[str], key: Key) -> dict[str, list[int]]:

@@ -276,7 +276,10 @@ def _cell(values: Any, name: str) -> Floats:
 def _array(value: Any, name: str, shape: tuple[int, ...]) -> Floats:
     """Return nested lists of numbers as an array of this shape."""
     try:
-        array = np.array(value, dtype=np.float64)
+        cells = np.array(value, dtype=object)
+        if any(isinstance(cell, bool) for cell in cells.flat):
+            raise TypeError
+        array = cells.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise Unreadable(f"{name} must be lists of numbers") from None
     if array.shape != shape and not (array.size == 0 and 0 in shape):

@@ -28,6 +28,10 @@ def labels_for(header, *names):
         pytest.param("id", "kaxcuk", "KAXCUK", "", id="case"),
         pytest.param("file", "A.CIF", "shelx", "a.cif", id="file-case"),
         pytest.param("id", "mol.v1.2", "mol.v1.2", "", id="dots-in-a-name"),
+        pytest.param("file", "c1/POSCAR", "a", "/tmp/D/c1/POSCAR", id="path-below-a-folder"),
+        pytest.param("file", "./D/c1/POSCAR", "a", "up.zip/c1/POSCAR", id="folder-above"),
+        pytest.param("id", "1000041.0", "1000041", "", id="id-as-a-float"),
+        pytest.param("file", "1000041.0", "x", "1000041.cif", id="file-as-a-float"),
     ],
 )
 def test_match_labels_name_finds_its_structure(header, name, structure_id, file):
@@ -35,6 +39,28 @@ def test_match_labels_name_finds_its_structure(header, name, structure_id, file)
     np.testing.assert_array_equal(matched.gaps, [np.nan, 0.5])
     assert matched.unmatched_labels == ()
     assert matched.unmatched_structures == ("other",)
+
+
+def test_match_labels_folders_tell_files_of_one_name_apart():
+    files = [f"/tmp/D/{folder}/POSCAR" for folder in ("a/x", "b/x", "b/y")]
+    labels = labels_for("file", "b/x/POSCAR", "b/y/POSCAR", "a/x/POSCAR")
+    matched = match_labels(["x", "x-2", "y"], files, labels)
+    np.testing.assert_array_equal(matched.gaps, [2.5, 0.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        b"id,material_id,gap_eV\n1,mp-1,1\n2,mp-2,2\n",
+        b"name,material_id,gap_eV\nNaCl,mp-1,1\nNaCl,mp-2,2\n",
+        b"id,uid,gap_eV\nmp-1,x,1\nmp-2,y,2\n",
+        b"id,jid,uid,gap_eV\n1,JVASP-9,mp-1,1\n1,JVASP-7,mp-2,2\n",
+    ],
+    ids=["running number", "formula", "first column", "third column"],
+)
+def test_match_labels_column_that_fits_the_structures_counts(table):
+    matched = match_labels(["mp-2", "mp-1"], ["a.json"] * 2, read_labels(table))
+    np.testing.assert_array_equal(matched.gaps, [2.0, 1.0])
 
 
 def test_match_labels_numeric_ids_match_as_text_only():

@@ -96,7 +96,7 @@ def test_latin_1_is_read():
     [
         ("data.db", b"SQLite format 3\0" + bytes(100), "a database"),
         ("data.cif", b"SQLite format 3\0" + bytes(100), "a database"),
-        ("data.json", b'{"1": {"numbers": [1]}}', "JSON"),
+        ("data.json", b'{"1": {"numbers": [1]}}', "this JSON"),
         ("make.py", METHANE_XYZ.encode(), "a Python script"),
         ("a.pkl", pickle.dumps([1]), "a pickle"),
         ("a.xyz", pickle.dumps([1]), "a pickle"),
@@ -117,8 +117,8 @@ def test_accepted_formats_are_named():
     expected = (
         "CIF, POSCAR/CONTCAR/XDATCAR, XYZ, extXYZ, PDB, SHELX .res, FHI-aims geometry.in, "
         "OPTIMADE .json, "
-        "pymatgen, ASE, JARVIS and OQMD .json, ASE .db, Parquet, CSV with a column cif; as they are, as "
-        ".gz or in a .zip"
+        "pymatgen, ASE, JARVIS and OQMD .json, ASE .db, Parquet, CSV with a column cif; as they "
+        "are, as .gz or in a .zip"
     )
     assert expected == ACCEPTED
 

@@ -90,6 +90,9 @@ def test_json_that_ase_writes_is_read(tmp_path: Path) -> None:
         (JARVIS | {"coords": "text"}, "coords must be lists of numbers"),
         (ASE | {"numbers": [31, 500]}, "an atom of number 500, which is no element"),
         (ASE | {"pbc": [True]}, "pbc must be one or three"),
+        (ASE | {"pbc": ["x"] * 3}, "pbc must be one or three"),
+        (ASE | {"symbols": ["Ga", "P"]}, "numbers and symbols name different elements"),
+        (ASE | {"positions": [[0, 0, 0], [True, 0, 0]]}, "positions must be lists of numbers"),
         (ASE | {"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}}, "wrong shape"),
         (JARVIS | {"cartesian": "yes"}, "cartesian is 'yes'. Accepted: true or false"),
         (
@@ -105,6 +108,23 @@ def test_invalid_structure_is_refused_with_the_reason(structure: Any, words: str
     record = read(structure)[-1]
     assert record.status == "refused"
     assert words in record.problem
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cell": [3.0, 3.5, 4.0]},
+        {"cell": [3.0, 3.5, 4.0, 90, 90, 90], "pbc": [1, 1, 1]},
+        {"cell": {"array": {"__ndarray__": [[3, 3], "float64", [3, 0, 0, 0, 3.5, 0, 0, 0, 4]]}}},
+        {"symbols": ["Ga", "As"], "cell": [3.0, 3.5, 4.0]},
+    ],
+    ids=["lengths", "lengths and angles", "array", "symbols and numbers"],
+)
+def test_cell_of_ase_is_read_in_any_notation(changes: Any) -> None:
+    (record,) = read(ASE | {"pbc": None} | changes)
+    assert record.atoms is not None, record.problem
+    assert (record.formula, record.periodic) == ("AsGa", True)
+    assert record.atoms.cell.array == pytest.approx(np.diag([3.0, 3.5, 4.0]))
 
 
 @pytest.mark.parametrize("written", [False, "False", "false"])
