@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Largest number in a file. Products of three are finite; coordinates above 1e5 are refused later.
 LARGEST_NUMBER = 1e100
+_FLAGS = {"True", "False", "0", "1"}
 _FORTRAN_EXPONENT = str.maketrans({"D": "e", "d": "e"})
 # Possessive quantifiers: a damaged file may contain 100,000 digits in a row, and backtracking
 # through them would take very long.
@@ -120,6 +121,14 @@ class Format:
     has_signature: Callable[[bytes], bool] | None = None
     read_content: ContentReader | None = None
     read_lines: LinesReader | None = None
+
+
+def periodic_flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:
+    """Return whether a structure is periodic along each vector, by one or three flags."""
+    flags = [default] * 3 if value is None else value if isinstance(value, list) else [value] * 3
+    if len(flags) != 3 or not {*map(repr, flags)} <= _FLAGS:
+        raise Unreadable("pbc must be one or three of true and false")
+    return bool(flags[0]), bool(flags[1]), bool(flags[2])
 
 
 def refused_draft(text: str, *, suffix: str = "") -> Draft:

@@ -53,6 +53,17 @@ def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[
     return numbers, [f"{i} is read as {names.get(e, e)}" for i, e in isotopes.items()]
 
 
+def symbol_of(atom: object) -> str:
+    """Return the symbol of an atomic number; texts stay. Raises Unreadable if it is no element."""
+    if isinstance(atom, int):
+        if not 1 <= atom <= len(ELEMENTS):
+            raise Unreadable(f"an atom of number {atom}, which is no element")
+        return ELEMENTS[atom - 1]
+    if atom is None:
+        raise Unreadable("an atom without an element")
+    return str(atom)
+
+
 def is_isotope(symbol: str) -> bool:
     """Return whether a symbol is D, T, or one with a mass number, such as 13C."""
     has_mass = symbol[:1].isdigit() and not symbol.isdigit()

@@ -22,7 +22,7 @@ import numpy as np
 from bandgap.foundation.errors import printable
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.elements import symbol_of
 from bandgap.structures.ids import stated_id
 from bandgap.structures.records import InfoValue, Limits
 
@@ -76,7 +76,7 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
                     )
                 previous = number
                 try:
-                    draft = _draft(*cells, limits=limits)
+                    draft = _draft(*cells)
                 except Unreadable as error:
                     draft = refused_draft(str(error))
                 draft.info = pairs.of(number)
@@ -150,23 +150,15 @@ def _authorize(
     return sqlite3.SQLITE_OK if reads or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
 
 
-def _draft(
-    numbers: object, positions: object, cell: object, pbc: object, *, limits: Limits
-) -> Draft:
+def _draft(numbers: object, positions: object, cell: object, pbc: object) -> Draft:
     """Return the draft of a row, whose blobs are little-endian int32 and float64."""
     if not isinstance(numbers, bytes) or not isinstance(positions, bytes):
         raise Unreadable("a row without numbers or positions")
     n = len(numbers) // 4
-    if n > limits.max_atoms:
-        raise Unreadable(f"the structure has {n:,} atoms; the limit is {limits.max_atoms:,}")
     if (len(numbers), len(positions)) != (4 * n, 24 * n):
         raise Unreadable("a row whose numbers and positions do not fit together")
-    elements = np.frombuffer(numbers, dtype="<i4").tolist()
-    unknown = [number for number in elements if not 1 <= number <= len(ELEMENTS)]
-    if unknown:
-        raise Unreadable(f"an atom of number {unknown[0]}, which is no element")
     draft = Draft(
-        [ELEMENTS[number - 1] for number in elements],
+        list(map(symbol_of, np.frombuffer(numbers, dtype="<i4").tolist())),
         np.frombuffer(positions, dtype="<f8").reshape(n, 3),
     )
     flags = pbc if isinstance(pbc, int) else 0

@@ -21,8 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import quoted
-from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.draft import (
+    Draft,
+    Format,
+    Unreadable,
+    periodic_flags,
+    refused_draft,
+)
+from bandgap.structures.elements import symbol_of
 from bandgap.structures.formats import optimade
 from bandgap.structures.formats.cif_elements import is_vacant
 from bandgap.structures.formats.json_values import parse_json, short_values
@@ -39,7 +45,6 @@ _CONTAINERS = ("structure", "final_structure", "atoms", "attributes")
 _VALUES = ("info", "data", "key_value_pairs")  # objects with further values of an entry
 _LISTS = ("data", "structures", "entries")
 _LATTICE = ("a", "b", "c", "alpha", "beta", "gamma")
-_FLAGS = {"True", "False", "0", "1"}
 _SAME_ANGSTROM = 0.01
 _SMALLEST_VOLUME = 1e-6  # cubic Angstrom
 _LARGEST_FRACTION = 1.5  # of coordinates that may be fractional
@@ -109,7 +114,7 @@ def _draft(entry: Any, *, limits: Limits) -> Draft:
     if fields is None:
         raise Unreadable(f"an entry without a structure. Accepted: {ACCEPTED}")
     if optimade.MARK in fields:
-        return optimade.draft_of(fields, limits=limits)
+        return optimade.draft_of(fields)
     if "lattice_mat" in fields:
         return _of_jarvis(fields, _checked_atoms(fields.get("elements"), limits))
     if "unit_cell" in fields:
@@ -136,7 +141,7 @@ def _of_pymatgen(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
     if isinstance(lattice, dict):
         values = lattice.get("matrix", [lattice.get(name) for name in _LATTICE])
         draft.cell = _cell(values, "the matrix of the lattice")
-        draft.pbc = _flags(lattice.get("pbc"), default=True)
+        draft.pbc = periodic_flags(lattice.get("pbc"), default=True)
     elif lattice is not None:
         raise Unreadable("the lattice must be an object with a matrix")
     points = []
@@ -228,7 +233,7 @@ def _of_oqmd(fields: Mapping[str, Any], sites: list[Any]) -> Draft:
 
 def _of_ase(fields: Mapping[str, Any], limits: Limits) -> Draft:
     lists = [_plain(fields[key]) for key in ("numbers", "symbols") if key in fields]
-    symbols = [[_symbol(a) for a in _checked_atoms(atoms, limits)] for atoms in lists or [None]]
+    symbols = [[symbol_of(a) for a in _checked_atoms(atoms, limits)] for atoms in lists or [None]]
     if symbols[0] != symbols[-1]:
         raise Unreadable("numbers and symbols name different elements")
     positions = _array(_plain(fields["positions"]), "positions", (len(symbols[0]), 3))
@@ -237,16 +242,8 @@ def _of_ase(fields: Mapping[str, Any], limits: Limits) -> Draft:
     if cell is not None:
         draft.cell = _cell(cell, "cell")
     has_cell = draft.cell is not None and bool(np.any(draft.cell))
-    draft.pbc = _flags(_plain(fields.get("pbc")), default=has_cell)
+    draft.pbc = periodic_flags(_plain(fields.get("pbc")), default=has_cell)
     return draft
-
-
-def _symbol(atom: Any) -> str:
-    if isinstance(atom, int):
-        if not 1 <= atom <= len(ELEMENTS):
-            raise Unreadable(f"an atom of number {atom}, which is no element")
-        return ELEMENTS[atom - 1]
-    return str(atom)
 
 
 def _plain(value: Any) -> Any:
@@ -288,15 +285,6 @@ def _array(value: Any, name: str, shape: tuple[int, ...]) -> Floats:
             " structure"
         )
     return array.reshape(shape)
-
-
-def _flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:
-    """Return whether the structure is periodic along each vector."""
-    flags = [default] * 3 if value is None else value
-    flags = [flags] * 3 if isinstance(flags, (bool, int)) else flags
-    if not isinstance(flags, list) or len(flags) != 3 or not {*map(repr, flags)} <= _FLAGS:
-        raise Unreadable("pbc must be one or three of true and false")
-    return bool(flags[0]), bool(flags[1]), bool(flags[2])
 
 
 def _info(fields: dict[str, Any]) -> dict[str, InfoValue]:

@@ -51,7 +51,7 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
         try:
             if not isinstance(attributes, dict):
                 raise Unreadable("an entry of the response without attributes")
-            draft = draft_of(attributes, limits=limits)
+            draft = draft_of(attributes)
         except Unreadable as error:
             draft = refused_draft(str(error))
         draft.id = name if isinstance(name, str) else ""
@@ -100,15 +100,11 @@ def _has_more(response: Mapping[str, Any]) -> bool:
     return isinstance(meta, dict) and meta.get("more_data_available") is True
 
 
-def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
+def draft_of(attributes: Mapping[str, Any]) -> Draft:
     """Return the draft of a structure from attributes. Raises Unreadable if they are invalid."""
     sites = attributes.get("species_at_sites")
     if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
         raise Unreadable("species_at_sites must be a list of names, one for every site")
-    if len(sites) > limits.max_atoms:
-        raise Unreadable(
-            f"the structure has {len(sites):,} atoms; the limit is {limits.max_atoms:,}"
-        )
     n_sites = attributes.get("nsites")
     if isinstance(n_sites, int) and n_sites != len(sites):
         raise Unreadable(f"the entry has nsites {n_sites:,} and lists {len(sites):,} sites")

@@ -13,7 +13,6 @@ Every other column of numbers, texts or flags becomes a key of the structure, su
 Nothing in the file is executed. Batches of rows are decoded one after the other.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,9 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.draft import (
+    Draft,
+    Format,
+    Unreadable,
+    periodic_flags,
+    refused_draft,
+)
+from bandgap.structures.elements import symbol_of
 from bandgap.structures.formats import cif, optimade, poscar, xyz
+from bandgap.structures.formats.json_values import short_values
 from bandgap.structures.ids import stated_id
 from bandgap.structures.parquet_batches import parquet_batches
 from bandgap.structures.parquet_child import is_plain
@@ -40,7 +46,6 @@ COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or o
     TEXTS
 )
 _GEOMETRY = ("numbers", "symbols", "positions", "cell", "pbc")
-_LONGEST = 2_000  # characters of a text in `info`
 
 
 @dataclass(frozen=True)
@@ -206,34 +211,15 @@ def _from_numbers(cells: "dict[str, pyarrow.Scalar]", *, limits: Limits) -> Draf
             f"a row of {n:,} elements and {positions.size:,} coordinates; three for each are"
             " expected"
         )
-    draft = Draft(_symbols(elements.as_py()), positions.reshape(n, 3))
+    draft = Draft(list(map(symbol_of, elements.as_py())), positions.reshape(n, 3))
     cell = _numbers(cells["cell"]) if "cell" in cells else None
     if cell is not None and cell.size:
         if cell.size != 9:
             raise Unreadable(f"a cell of {cell.size} numbers; three vectors of three are expected")
         draft.cell = cell.reshape(3, 3)
-    flags = cells["pbc"].as_py() if "pbc" in cells else None
-    if flags is None:
-        flags = draft.cell is not None and bool(np.any(draft.cell))
-    flags = flags if isinstance(flags, list) else [flags] * 3
-    if len(flags) != 3 or None in flags:
-        raise Unreadable(f"pbc of {len(flags)} values; one or three of true and false are expected")
-    draft.pbc = bool(flags[0]), bool(flags[1]), bool(flags[2])
+    has_cell = draft.cell is not None and bool(np.any(draft.cell))
+    draft.pbc = periodic_flags(cells["pbc"].as_py() if "pbc" in cells else None, default=has_cell)
     return draft
-
-
-def _symbols(elements: list[Any]) -> list[str]:
-    symbols = []
-    for element in elements:
-        if isinstance(element, int):
-            if not 1 <= element <= len(ELEMENTS):
-                raise Unreadable(f"an atom of number {element}, which is no element")
-            symbols.append(ELEMENTS[element - 1])
-        elif element is None:
-            raise Unreadable("an atom without an element")
-        else:
-            symbols.append(str(element))
-    return symbols
 
 
 def _numbers(cell: "pyarrow.Scalar") -> NDArray[np.float64] | None:
@@ -249,12 +235,8 @@ def _numbers(cell: "pyarrow.Scalar") -> NDArray[np.float64] | None:
 
 
 def _info(cells: dict[str, Any]) -> dict[str, InfoValue]:
-    info: dict[str, InfoValue] = {}
-    for name, value in cells.items():
-        has_value = value is not None and not (isinstance(value, float) and math.isnan(value))
-        if has_value and not (isinstance(value, str) and len(value) > _LONGEST):
-            info[name] = value
-    return info
+    """Return the values of a row without empty cells, which pandas writes as NaN."""
+    return {name: value for name, value in short_values(cells).items() if value == value}
 
 
 FORMAT = Format(

@@ -129,7 +129,7 @@ ROWS = {
         {"cell": [[1.0, 2.0, 3.0]]},
         "a cell of 3 numbers; three vectors of three are expected",
     ),
-    "flags": ({"pbc": [True]}, "pbc of 1 values; one or three of true and false are expected"),
+    "flags": ({"pbc": [True]}, "pbc must be one or three of true and false"),
     "no cell": (
         {"cell": None},
         "the structure is marked as periodic and has no lattice. Add the lattice, or set ",
