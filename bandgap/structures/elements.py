@@ -14,7 +14,10 @@ from bandgap.structures.draft import Unreadable
 # By atomic number, hydrogen first.
 ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))
 _TABLE = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
-_ISOTOPES = {"D": "deuterium (D)", "T": "tritium (T)"}
+_ISOTOPES = {
+    "D": "deuterium (D) is read as hydrogen",
+    "T": "tritium (T) is read as hydrogen",
+}
 _NUMBERED = re.compile(r"([A-Za-z]{1,2})\d+")
 # With a mass number, or a charge, which may be an average: 13C, Fe3+, Fe+3, Fe2.67+.
 _CHARGED = re.compile(r"(?:\d{1,3})?([A-Za-z]{1,2})(?:\d*(?:\.\d+)?[+-]?|[+-]\d*(?:\.\d+)?)")
@@ -40,7 +43,7 @@ def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[
     numbers = [_TABLE.get(symbol, 0) for symbol in symbols]
     if all(numbers):
         return numbers, []
-    isotopes: dict[str, str] = {}
+    notes: dict[str, None] = {}
     for atom, symbol in enumerate(symbols):
         if not numbers[atom]:
             element = element_of(symbol)
@@ -48,9 +51,8 @@ def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[
                 raise Unreadable(_refusal(symbol, name(atom)))
             numbers[atom] = _TABLE[chemical_element(symbol)]
             if is_isotope(symbol):
-                isotopes[_ISOTOPES.get(element, symbol)] = element
-    names = {"D": "hydrogen", "T": "hydrogen"}
-    return numbers, [f"{i} is read as {names.get(e, e)}" for i, e in isotopes.items()]
+                notes[_ISOTOPES.get(element) or f"{symbol} is read as {element}"] = None
+    return numbers, list(notes)
 
 
 def symbol_of(atom: object) -> str:

@@ -10,8 +10,8 @@ from bandgap.structures.records import Problem, StructureRecord
 # Keys and headers that name a structure, without case and punctuation; the first one counts.
 ID_KEYS = (
     *("id", "structureid", "identifier", "materialid", "matid", "jid", "qmofid", "mpid"),
-    *("refcode", "auid", "uid", "uniqueid", "entryid", "taskid", "codid", "csdid", "icsdid"),
-    *("oqmdid", "structure", "name", "key"),
+    *("refcode", "auid", "uid", "entryid", "taskid", "codid", "csdid", "icsdid", "oqmdid"),
+    *("structure", "name", "key", "uniqueid"),
 )
 _NO_IDS = {"", "nan", "none", "null"}
 

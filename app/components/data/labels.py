@@ -42,7 +42,8 @@ _GAP_COLUMN_HELP = (
 _ID_COLUMN_HELP = (
     "Header of the column that names the structures, as written in the table. Headers that are "
     "found without it: id, structure, identifier, refcode, material_id, name, key, jid, mp_id, "
-    "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, auid, uid; for file names: file, filename, path, "
+    "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, entry_id, mat_id, auid, uid; of several, the one "
+    "that fits the structures counts. For file names: file, filename, path, "
     "structure_file, cif."
 )
 

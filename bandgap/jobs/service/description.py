@@ -9,7 +9,7 @@ from bandgap.structures.formats import NAMES
 ABOUT: Final = (
     "Band gaps of crystals with intervals, from stored runs. POST /predict takes structures as a "
     f"bare file ({NAMES}; also gzipped or zipped), as an upload of several, or as JSON "
-    "(structures, or a response of OPTIMADE), and answers with the fields of the CSV of `bandgap "
+    "(a request, or what a file may contain), and answers with the fields of the CSV of `bandgap "
     "predict`: one row for every structure, refused ones with the reason. Numbers are those of "
     "`bandgap predict` on the same structures, to the last digit. The code is 422, with the rows, "
     "where no structure can be used. A gap is not negative: a lower end of 0 means that the model "
@@ -17,9 +17,9 @@ ABOUT: Final = (
 )
 _STRUCTURE: Final = {
     "type": "object",
-    "description": 'A file ("content", "name"), a structure as ASE has it ("numbers" or "symbols", '
-    '"positions" in angstrom, "cell", "pbc"), or as pymatgen writes it ("lattice", "sites"). "id" '
-    'names it; "baseline_eV" is for models with a baseline.',
+    "description": 'A file ("content", "name"), or a structure as in a file of JSON: as ASE has it '
+    '("numbers" or "symbols", "positions" in angstrom, "cell", "pbc"), as pymatgen writes it '
+    '("lattice", "sites"), and others. "id" names it; "baseline_eV" is for models with a baseline.',
 }
 _WATER: Final = {
     "id": "water",
@@ -40,19 +40,17 @@ _REQUEST: Final = {
         "widen_factor": {"type": "number"},
     },
 }
-_OPTIMADE: Final = {
+_FILE: Final = {
     "type": "object",
-    "required": ["data"],
-    "description": 'A response of OPTIMADE with structures in "data", as a server of it '
-    "gives it. Model, level, "
-    "interval, window, changed intervals and baseline_eV stand in the address.",
+    "description": "Any JSON that a file may contain, such as a response of OPTIMADE. Model, level,"
+    " interval, window, changed intervals and baseline_eV are then in the address.",
 }
 BODY: Final[dict[str, Any]] = {
     "required": True,
     "content": {
         "application/json": {
             "schema": {
-                "anyOf": [_REQUEST, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]
+                "anyOf": [_REQUEST, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _FILE]
             },
             "example": {"structures": [_WATER], "level": 0.95, "interval": "prediction"},
         },
