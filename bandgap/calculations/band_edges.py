@@ -73,14 +73,13 @@ def band_gap(
         If there are no empty bands, or no electrons.
     """
     energies = np.asarray(energies_eV, dtype=np.float64)
-    is_number = np.isfinite(energies).all(axis=(0, 1))  # (band,)
-    n_bands = int(np.argmin([*is_number, False]))
+    n_bands = int(np.cumprod(np.isfinite(energies).all(axis=(0, 1))).sum())  # before the first NaN
     bands = np.sort(energies[:, :, :n_bands], axis=2)
     n_filled = n_electrons / electrons_per_band
     if n_electrons < WHOLE_WITHIN:
         raise Unreadable(f"the number of electrons is {n_electrons:g}")
     if round(n_filled) >= bands.shape[0] * n_bands:
-        if n_bands < len(is_number):
+        if n_bands < energies.shape[2]:
             raise Unreadable(f"an eigenvalue is not a number, in band {n_bands + 1:,}")
         raise Unreadable(_too_few(n_bands, n_filled, setting=bands_setting))
     if abs(n_filled - round(n_filled)) > WHOLE_WITHIN:

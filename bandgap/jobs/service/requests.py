@@ -104,18 +104,17 @@ def body_file_name(name: str, content_type: str) -> str:
 
 def file_name(name: str, *, default: str) -> str:
     """Return the name of a sent file; raises Refusal where it is a path out of its folder."""
-    if name and not _is_file_name(name):
-        raise Refusal(422, _path_text(name))
+    if problem := _problem_of_name(name):
+        raise Refusal(422, problem)
     return name or default
 
 
-def _is_file_name(name: str) -> bool:
+def _problem_of_name(name: str) -> str:
+    """Return why a name is not accepted, "" if it is, or is empty."""
     parts = name.replace("\\", "/").split("/")
-    is_path = ".." in parts or parts[0] == "" or ":" in parts[0]
-    return name.isprintable() and len(name) <= _LONGEST and not is_path
-
-
-def _path_text(name: str) -> str:
+    is_path = ".." in parts or ":" in parts[0] or (parts[0] == "" and name)
+    if name.isprintable() and len(name) <= _LONGEST and not is_path:
+        return ""
     return (
         f"{quoted(name)} is not accepted as a file's name. Send a plain name such as benzene.cif,"
         " no path."
@@ -148,13 +147,14 @@ def _read_entries(
     for number, entry in enumerate(entries, start=1):
         fields = entry if isinstance(entry, dict) else {}
         name = str(fields.get("name") or fields.get("file") or "")
-        file = name if name and _is_file_name(name) else f"structure-{number}"
+        problem = _problem_of_name(name)
+        file = f"structure-{number}" if problem or not name else name
         baseline = None
         records: Iterable[StructureRecord]
         try:
             baseline = _baseline(fields.get(BASELINE))
             if "content" in fields:
-                content = _content(fields["content"], name)
+                content = _content(fields["content"], problem)
                 records = stream_structures(content, file, limits=reading)
             else:
                 draft = read_entry(entry, limits=reading)
@@ -172,11 +172,9 @@ def _read_entries(
             yield record, baseline
 
 
-def _content(content: object, name: str) -> bytes:
-    if not isinstance(content, str):
-        raise Unreadable("content must be the text of a file")
-    if name and not _is_file_name(name):
-        raise Unreadable(_path_text(name))
+def _content(content: object, problem: str) -> bytes:
+    if problem or not isinstance(content, str):
+        raise Unreadable(problem or "content must be the text of a file")
     # "replace", as JSON may contain halves of characters (surrogates)
     return content.encode(errors="replace")
 
@@ -250,8 +248,11 @@ def _with_fields(body: Mapping[str, Any], options: RequestOptions) -> RequestOpt
             continue
         if getattr(options, name) not in ("", None):
             raise Refusal(422, f"{name} is in the address and in the body. Give it once.")
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        is_number = is_number and abs(value) <= LARGEST_NUMBER
+        is_number = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) <= LARGEST_NUMBER
+        )
         if not (is_number if name in NUMBERS else isinstance(value, str)):
             accepted = "a number such as 0.95" if name in NUMBERS else "text"
             raise Refusal(422, f"{name} is {quoted(str(value))}. Accepted: {accepted}.")

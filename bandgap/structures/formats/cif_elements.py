@@ -71,8 +71,7 @@ def site_element(type_symbol: str, label: str, *, formula: Mapping[str, float]) 
                 f" ({text!r}). {ADVICE}"
             )
     if type_symbol:
-        element = "" if is_isotope(type_symbol) else element_of(type_symbol)
-        return element or type_symbol
+        return type_symbol if is_isotope(type_symbol) else element_of(type_symbol) or type_symbol
     word = _WORD.match(label)
     letters = word.group() if word else ""
     if element := _KNOWN_LABELS.get(letters.lower()):
