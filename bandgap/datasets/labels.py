@@ -315,8 +315,8 @@ def _with_unique_ids(layout: _Layout, rows: list[tuple[int, list[str]]]) -> _Lay
     for column in columns:
         ids = {row[column] for _, row in rows if column < len(row) and row[column]}
         if len(ids) == len(rows):
-            others = tuple(other for other in columns if other != column)
-            return replace(layout, id=column, other_ids=others)
+            other_ids = tuple(other for other in columns if other != column)
+            return replace(layout, id=column, other_ids=other_ids)
     return layout
 
 

@@ -126,7 +126,7 @@ def _steps(depth: int) -> list[tuple[str, str, Key]]:
     ends = [partial(_end, n_parts=n_parts) for n_parts in range(depth, 1, -1)]
     keys: list[Key] = [str, *ends, _base, _stem]
     exact = [(*sides[0], keys[0])] + [(*side, key) for key in keys for side in sides[1:]]
-    exact.append((*sides[0], _whole))
+    exact.append((*sides[0], _whole_number))
     return exact + [(label, structure, _without_case(key)) for label, structure, key in exact]
 
 
@@ -157,10 +157,10 @@ def _stem(name: str) -> str:
     base = _base(name)
     while (shorter := _ENDINGS.sub("", base)) not in ("", base):
         base = shorter
-    return _whole(base)
+    return _whole_number(base)
 
 
-def _whole(name: str) -> str:
+def _whole_number(name: str) -> str:
     """Return a whole number without the decimal point that pandas gives it."""
     return _FLOAT_ID.sub(r"\1", name)
 
