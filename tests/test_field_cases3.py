@@ -116,6 +116,7 @@ def evaluate(predictions: Path, structures: Path, out: Path) -> tuple[str, int]:
     files = ["--predictions", str(predictions), "--structures", str(structures)]
     options = ["--label", "gap_eV", "--json", str(out)]
     result = CliRunner().invoke(commands, ["evaluate", *files, *options])
+    assert isinstance(result.exception, None | InputError | SystemExit), result.exception
     if result.exit_code:
         return result.output, 0
     return result.output, int(json.loads(out.read_text())["n"])
