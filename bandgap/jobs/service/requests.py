@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from bandgap.foundation.errors import quoted
+from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import LARGEST_NUMBER, Unreadable, refused_draft
