@@ -6,7 +6,6 @@ one of these fails, the folder is removed. Nothing is unpickled (`bandgap.storag
 """
 
 import hashlib
-import io
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 from bandgap.storage.manifests import read_manifest
-from bandgap.storage.run_archives import unpack_run, unpacked_bytes
+from bandgap.storage.run_archives import RUN_ARCHIVES
 
 ADD_RUN: Final = "add_run"  # the kind of the job
 ARCHIVE: Final = "upload.zip"  # in the folder of the run until the worker unpacks it
@@ -53,7 +52,7 @@ def add_run_archive(
         name that is empty or too long.
     """
     title = checked_name(name)
-    n_bytes = unpacked_bytes(io.BytesIO(data), name=name)
+    n_bytes = RUN_ARCHIVES.unpacked_bytes(data, name=name)
     run_id = str(uuid.uuid5(uuid.UUID(workspace), hashlib.sha256(data).hexdigest()))
     # of this kind alone, as proposals are about the run too
     checks = jobs.jobs(workspace, kinds=[ADD_RUN], subject=run_id, limit=1)
@@ -80,12 +79,7 @@ def add_run_archive(
 def unpack(folder: Path) -> None:
     """Unpack the archive in the folder of an added run, and remove the archive."""
     archive = folder / ARCHIVE
-    try:
-        unpack_run(io.BytesIO(archive.read_bytes()), folder)
-    except OSError as error:
-        raise InputError(
-            f"The upload cannot be read: {error.strerror}. Upload it again."
-        ) from error
+    RUN_ARCHIVES.unpack(archive, folder, name="The upload")
     archive.unlink()
 
 

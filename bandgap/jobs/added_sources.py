@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bandgap.foundation.damage import JsonError, parse_json
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.disk import check_quota
@@ -21,16 +20,21 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import files_below
 from bandgap.jobs.store import Job, JobStore
 from bandgap.storage.manifests import MANIFEST, manifest_kind
-from bandgap.structures.archives import Member, unzip
-from bandgap.structures.draft import Unreadable
+from bandgap.storage.model_archives import ModelArchives
 from bandgap.structures.records import Limits
 
 KINDS: Final = ("source", "sources")  # of manifests: one set, or several sets or networks
 SUFFIXES: Final = (".json", ".safetensors")
 ARCHIVE: Final = "upload.zip"  # in the source's folder until the worker unpacks it
-LIMITS: Final = Limits(max_file_bytes=400_000_000, max_archive_bytes=400_000_000)
 _REMEDY: Final = (
     "Give the folder that `bandgap train-source` or `bandgap train-sources` wrote (--out)"
+)
+_ARCHIVES: Final = ModelArchives(
+    noun="source model",
+    kinds=KINDS,
+    belongs=lambda path: path.suffix in SUFFIXES,
+    limits=Limits(max_file_bytes=400_000_000, max_archive_bytes=400_000_000),
+    accepted=f"{_REMEDY}, as a zip.",
 )
 
 
@@ -77,7 +81,7 @@ def add_archive(jobs: JobStore, library: Library, workspace: str, data: bytes, *
         workspace,
         name,
         digest,
-        len(data),
+        _ARCHIVES.unpacked_bytes(data, name=name),
         lambda out: (out / ARCHIVE).write_bytes(data),
     )
 
@@ -117,41 +121,12 @@ def unpack(folder: Path) -> None:
     """Unpack the archive in the folder of an added source, if there is one, and remove it.
 
     The source model is the folder of the archive's outermost manifest; other files are left out.
-    Raises InputError where there is no manifest, and with the reason for a file that is refused.
+    Raises InputError as `ModelArchives.unpack`.
     """
     archive = folder / ARCHIVE
     if not archive.is_file():
         return
-    try:
-        members = [
-            member for member in unzip(archive, limits=LIMITS) if member.name.endswith(SUFFIXES)
-        ]
-    except Unreadable as error:
-        raise InputError(f"The upload is {error}") from None
-    manifests = [
-        member.name
-        for member in members
-        if Path(member.name).name == MANIFEST and _kind(member) in KINDS
-    ]
-    if not manifests:
-        raise InputError(
-            f"The archive contains no source model: no {MANIFEST} in it belongs to one. "
-            f"{_REMEDY}, as a zip."
-        )
-    top = min(manifests, key=lambda name: name.count("/")).removesuffix(MANIFEST)
-    for member in members:
-        if not member.name.startswith(top):
-            continue
-        if member.refusal:
-            raise InputError(f"{member.name} {member.refusal}")
-        try:
-            path = folder / member.name.removeprefix(top)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(member.content.read_all())
-        except OSError as error:
-            raise InputError(
-                f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again."
-            ) from None
+    _ARCHIVES.unpack(archive, folder, name="The upload")
     archive.unlink()
 
 
@@ -180,12 +155,3 @@ def check_source(folder: Path) -> None:
                     f"The errors by epoch in the source model's {MANIFEST} are "
                     f"no numbers. {_REMEDY}."
                 )
-
-
-def _kind(member: Member) -> str:
-    """Return the kind of model in a manifest; an empty text where the file is no manifest."""
-    try:
-        manifest = parse_json(member.content.read_all(), what=member.name)
-    except JsonError:
-        return ""
-    return str(manifest.get("kind", "")) if isinstance(manifest, dict) else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.damage import DAMAGE, parse_json
+from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 
 Floats = NDArray[np.float64]
@@ -244,7 +244,7 @@ class Domain:
         """Rebuild the domain from `to_arrays`; raises ArtifactError for other arrays."""
         try:
             text = np.asarray(arrays["words"], dtype=np.uint8).tobytes()
-            texts = parse_json(text, what="words of the domain")
+            texts = parse_json(text, what="words of the domain", max_bytes=MAX_JSON_BYTES)
             return Domain(
                 ids=tuple(texts["ids"]),
                 n_features=texts["n_features"],

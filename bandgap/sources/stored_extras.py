@@ -7,6 +7,7 @@ float32 and a rounding of 2^-8. Columns of a weight with one value, such as thos
 no structure of the source has, are stored as this value without any loss.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from bandgap.networks.perceptron import Params
 from bandgap.networks.swag import Snapshots
 from bandgap.networks.variational import VariationalFit
 from bandgap.sources.model import SourceModel
-from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
+from bandgap.storage.tensors import check_growth, check_shapes, load_tensors, save_tensors
 
 EXTRAS = "extras.safetensors"
 # Suffixes of which columns are stored, and of the value of the others.
@@ -124,7 +125,18 @@ def packed(name: str, value: Tensor) -> dict[str, Tensor]:
 
 
 def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that were given to `packed`, by name, in float32."""
+    """Return the tensors that were given to `packed`, by name, in float32.
+
+    Raises ValueError where they become too large.
+    """
+    check_growth(
+        arrays,
+        (
+            4 * math.prod(arrays[name.removesuffix(_IS_STORED)].shape[:-1]) * value.numel()
+            for name, value in arrays.items()
+            if name.endswith(_IS_STORED)
+        ),
+    )
     full: dict[str, Tensor] = {}
     for name, value in arrays.items():
         if name.endswith((_IS_STORED, _FILL)):

@@ -6,11 +6,14 @@ its shape, one bit for every entry of a chain that says whether it varies, those
 and the others (draw, entry).
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from bandgap.storage.tensors import check_growth
 
 LEAST_SHARE = 0.1  # of the entries, below which a tensor stays as it is
 MARK = "packed."
@@ -23,23 +26,30 @@ MOVING = f"{MARK}moving."
 def packed(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors, those of draws that share enough in four parts (`unpacked` undoes it, bit
     for bit).
+
+    All stay as they are where `unpacked` would refuse to make so much out of the parts.
     """
     tensors: dict[str, Tensor] = {}
     for name, value in arrays.items():
         tensors |= _parts(name, value) or {name: value}
+    try:
+        check_growth(tensors, _unpacked_bytes(tensors))
+    except ValueError:
+        return dict(arrays)
     return tensors
 
 
 def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Undo `packed`; tensors that were never packed are left alone.
 
-    Raises KeyError or ValueError on damaged parts.
+    Raises KeyError or ValueError on damaged parts, and where they become too large.
     """
+    check_growth(arrays, _unpacked_bytes(arrays))
     tensors_by_name = {name: value for name, value in arrays.items() if not name.startswith(MARK)}
     for label in [name for name in arrays if name.startswith(SHAPE)]:
         name = label.removeprefix(SHAPE)
-        chains, draws, *sizes = (int(size) for size in arrays[label])
-        count = chains * int(np.prod(sizes))
+        chains, draws, *sizes = arrays[label].tolist()
+        count = chains * math.prod(sizes)
         bits = np.unpackbits(arrays[VARIES + name].numpy(), count=count)
         varies = torch.from_numpy(bits.astype(bool))
         once = arrays[ONCE + name]
@@ -51,6 +61,15 @@ def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         flat[:, varies] = moving
         tensors_by_name[name] = flat.reshape(draws, chains, *sizes).movedim(0, 1).contiguous()
     return tensors_by_name
+
+
+def _unpacked_bytes(arrays: Mapping[str, Tensor]) -> Iterable[int]:
+    """Yield the bytes of every tensor that was packed, and of its mask."""
+    for name, value in arrays.items():
+        if name.startswith(SHAPE):
+            shape = [max(int(size), 0) for size in value]
+            yield 4 * math.prod(shape)
+            yield math.prod(shape[:1] + shape[2:])
 
 
 def _parts(name: str, value: Tensor) -> dict[str, Tensor] | None:

@@ -63,8 +63,11 @@ def check_references(
     differs most.
     """
     rows = manifest["references"]
-    if not rows:
-        return
+    if not 1 <= len(rows) <= N_REFERENCES:
+        raise ArtifactError(
+            f"{folder}: {len(rows)} reference structures, so that its self-check cannot be made. "
+            f"Accepted: 1 to {N_REFERENCES}. Its files were altered: make it again."
+        )
     stored = np.array([row["mean_eV"] for row in rows], dtype=np.float64)
     values = predict([_record(row) for row in rows])
     difference = np.abs(values - stored)

@@ -1,6 +1,6 @@
 """Tensors on disk: safetensors files, read with their shapes checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -8,6 +8,10 @@ from safetensors.torch import load_file, save
 
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError
+
+# Largest size of unpacked tensors, in bytes of the stored ones; small files may be unpacked more.
+_MAX_GROWTH = 200
+_FREE_BYTES = 1_000_000
 
 
 def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
@@ -46,3 +50,17 @@ def check_shapes(
                 f"{path}: tensor {name} has shape {stored_shape}, {shape} is expected. The folder "
                 "is damaged."
             )
+
+
+def check_growth(stored: Mapping[str, torch.Tensor], sizes: Iterable[int]) -> None:
+    """Raise ValueError where tensors of these `sizes` in bytes are too large for the stored ones.
+
+    To be called before they are made: a few stored bytes may describe any size.
+    """
+    n_stored = sum(value.nbytes for value in stored.values())
+    n_unpacked = sum(sizes)
+    if n_unpacked > _FREE_BYTES + _MAX_GROWTH * n_stored:
+        raise ValueError(
+            f"{n_stored:,} stored bytes describe {n_unpacked:,}, more than {_MAX_GROWTH} times as "
+            "many"
+        )

@@ -7,7 +7,7 @@ import lzma
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,11 +55,18 @@ class Member:
     n_unpacked: int = 0  # bytes that were unpacked
 
 
-def unzip(source: bytes | Path, *, limits: Limits, with_gzip: bool = False) -> Iterator[Member]:
+def unzip(
+    source: bytes | Path,
+    *,
+    limits: Limits,
+    with_gzip: bool = False,
+    names: Container[str] | None = None,
+) -> Iterator[Member]:
     """Yield the files of a zip archive, each with its content or the reason why it was refused.
 
     `source` is the archive's bytes or its path. With `with_gzip`, gzip files are yielded as they
-    are; otherwise they are refused. Raises Unreadable if the archive cannot be opened.
+    are; otherwise they are refused. With `names`, other files are left out. Raises Unreadable if
+    the archive cannot be opened.
     """
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
@@ -84,6 +91,8 @@ def unzip(source: bytes | Path, *, limits: Limits, with_gzip: bool = False) -> I
         for entry in archive.infolist():
             # `ZipInfo.is_dir` fails if the name is empty.
             if entry.filename.endswith("/") or is_ignored(entry.filename):
+                continue
+            if names is not None and entry.filename not in names:
                 continue
             member = _member(
                 archive,

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bandgap.foundation.damage import MAX_NESTING, is_too_deep
 from bandgap.foundation.errors import quoted
-from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.records import InfoValue
 
@@ -21,7 +21,7 @@ def parse_json(
     `object_of` makes an object of its keys and values, for example to check them. Raises Unreadable
     if the text is neither, or is nested too deep.
     """
-    if nesting_depth(text) > MAX_NESTING:
+    if is_too_deep(text):
         raise Unreadable(
             f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
         )

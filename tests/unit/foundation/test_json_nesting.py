@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
+from bandgap.foundation.damage import MAX_NESTING, nesting_depth
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.requests import RequestOptions, request_from_json
 from bandgap.structures.draft import Unreadable

@@ -157,14 +157,14 @@ def test_weights_that_are_not_those_of_the_manifest_are_refused(home, tmp_path, 
 
 
 def test_archives_without_a_source_say_what_is_expected(home, tmp_path, trained):
-    assert "The upload is not a zip archive that can be opened" in failure(
-        home, by_archive(home, b"no zip")
-    )
+    with pytest.raises(InputError, match="uploaded: not a zip archive that can be unpacked"):
+        by_archive(home, b"no zip")
     (tmp_path / "a.cif").write_text("data_a")
-    text = failure(home, by_archive(home, zipped(tmp_path)))
-    assert (
-        "The archive contains no source model: no manifest.json in it belongs to "
-        "one. Give the folder that" in text
+    with pytest.raises(InputError, match="contains no readable manifest.json, not a source model"):
+        by_archive(home, zipped(tmp_path))
+    run = changed(trained, tmp_path / "run", kind="run")
+    assert "contains a run, not a source model. Give the folder that" in failure(
+        home, by_archive(home, zipped(run))
     )
     bare = tmp_path / "bare"
     bare.mkdir()

@@ -1,7 +1,6 @@
 """A run with metals and a baseline among all that is done with a run: refit, report, zip, lists."""
 
 import html
-import io
 import re
 
 import numpy as np
@@ -16,7 +15,7 @@ from bandgap.runs.methods_text import methods_text
 from bandgap.runs.prediction import predict_run, predict_with_details
 from bandgap.runs.refit import refit_run
 from bandgap.storage.manifests import posterior_of_method, read_manifest
-from bandgap.storage.run_archives import run_archive, unpack_run
+from bandgap.storage.run_archives import RUN_ARCHIVES, run_archive
 from tests.transfers import transfer_labelled
 
 BASELINE = "gap_pbe_eV"
@@ -87,7 +86,7 @@ def test_report_has_the_metals_and_the_baseline(run):
 
 
 def test_run_from_a_zip_predicts_and_ranks_metals_as_the_run_does(run, data, tmp_path):
-    unpack_run(io.BytesIO(run_archive(run)), tmp_path)
+    RUN_ARCHIVES.unpack(run_archive(run), tmp_path, name="a.zip")
     window = Window(0.0, 0.1)
     options = {"baseline_eV": data.baseline_eV[:12]}
     predictions, details = predict_with_details(tmp_path, data.records[:12], **options)

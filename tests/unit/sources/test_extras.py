@@ -327,3 +327,13 @@ def test_tensor_without_such_columns_is_not_changed():
     value = torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).to(torch.float16)
     assert list(packed("a", value)) == ["a"]
     assert torch.equal(unpacked(packed("a", value))["a"], value.float())
+
+
+def test_few_bytes_never_become_large_extras():
+    bomb = {
+        "fisher.w": torch.zeros(10**5, 0),
+        "fisher.w@kept": torch.zeros(10**4, dtype=torch.bool),
+        "fisher.w@fill": torch.zeros(1),
+    }
+    with pytest.raises(ValueError, match="more than 200 times as many"):
+        unpacked(bomb)

@@ -8,6 +8,7 @@ import pytest
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.manifests import read_manifest, versions, write_manifest
+from bandgap.storage.references import check_references
 
 RUN = {"kind": "run", "schema": 1}
 
@@ -98,3 +99,17 @@ def test_versions_hold_extras_where_they_are_installed_and_say_nothing_where_not
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert versions().get("chgnet") == ("0.4.2" if installed else None)
     assert "torch" in versions() and "chgnet" not in caplog.text
+
+
+def test_manifest_that_is_too_large_is_not_parsed(tmp_path):
+    write_manifest(tmp_path, RUN)
+    with (tmp_path / "manifest.json").open("a") as file:
+        file.write(" " * 20_000_000)
+    with pytest.raises(ArtifactError, match="more than 20 MB"):
+        read_manifest(tmp_path, kind="run")
+
+
+@pytest.mark.parametrize("n", [0, 6])
+def test_model_without_a_self_check_is_refused(tmp_path, n):
+    with pytest.raises(ArtifactError, match=f"{n} reference structures.*self-check"):
+        check_references(tmp_path, {"references": [{}] * n}, lambda records: np.zeros(len(records)))

@@ -57,3 +57,25 @@ def test_parts_that_do_not_fit_are_called_damaged(tmp_path):
     for damaged in (wrong, short):
         with pytest.raises(ArtifactError, match="damaged"), damage_reported(tmp_path):
             unpacked(damaged)
+
+
+@pytest.mark.parametrize(
+    "shape", [[1, 10**6, 1000], [1, -1, 1000], [1, 0, 10**9]], ids=["many", "negative", "no draws"]
+)
+def test_few_bytes_never_become_many(shape):
+    """4 kB describe a billion values that do not vary, or a mask of a billion bits."""
+    bomb = {
+        "packed.shape.x": torch.tensor(shape),
+        "packed.varies.x": torch.zeros(125, dtype=torch.uint8),
+        "packed.once.x": torch.zeros(1000),
+        "packed.moving.x": torch.zeros(max(shape[1], 0), 0),
+    }
+    with pytest.raises(ValueError, match="more than 200 times as many|does not fit"):
+        unpacked(bomb)
+
+
+def test_draws_that_unpacking_would_refuse_are_stored_as_they_are():
+    arrays = {"theta.2": torch.ones(1, 1000, 50, 50)}
+    stored = packed(arrays)
+    assert torch.equal(unpacked(stored)["theta.2"], arrays["theta.2"])
+    assert set(stored) == set(arrays)

@@ -2,12 +2,13 @@
 
 import io
 import json
+import random
 import zipfile
 
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.storage.run_archives import opened_run, run_archive, unpack_run
+from bandgap.storage.run_archives import RUN_ARCHIVES, opened_run, run_archive
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_files_outside_of_the_folder_are_not_written(tmp_path):
         archive.writestr("/evil.safetensors", b"evil")
     target = tmp_path / "in" / "here"
     target.mkdir(parents=True)
-    unpack_run(file, target)
+    RUN_ARCHIVES.unpack(file, target, name="a.zip")
     assert [path.name for path in target.iterdir()] == ["manifest.json"]
     assert not list(tmp_path.rglob("evil*"))
 
@@ -110,3 +111,28 @@ def test_archive_with_a_damaged_compressed_file_is_refused(tmp_path):
     file.write_bytes(data)
     with pytest.raises(InputError, match="a.zip: not a zip archive that can be"), opened_run(file):
         pass
+
+
+def packed_files(path, **contents):
+    """Write a compressed zip archive of a folder with these files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in contents.items():
+            archive.writestr(f"run/{name.replace('__', '.')}", data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["manifest__json", "draws__safetensors"])
+def test_archive_that_is_packed_like_a_bomb_is_not_unpacked(tmp_path, name):
+    files = {"manifest__json": '{"kind": "run"}', name: b'{"kind": "run"}' + b" " * 3_000_000}
+    file = packed_files(tmp_path / "a.zip", **files)
+    with pytest.raises(InputError, match="compressed more than 200 to 1"), opened_run(file):
+        pass
+
+
+def test_large_archive_that_is_packed_as_usual_is_unpacked(tmp_path):
+    data = bytes(range(256)) * 10_000 + random.Random(0).randbytes(200_000)
+    files = {"manifest__json": '{"kind": "run"}', "draws__safetensors": data}
+    file = packed_files(tmp_path / "a.zip", **files)
+    assert len(data) > 10 * file.stat().st_size
+    with opened_run(file) as folder:
+        assert (folder / "draws.safetensors").read_bytes() == data

@@ -305,8 +305,8 @@ import numpy as np
 from bandgap.runs.stored import load_run
 folder, features, out = sys.argv[1:]
 x = np.load(features)
-runs = Path(folder).iterdir()
-np.savez(out, **{r.name: load_run(r).posterior.predictive_draws(x).means_eV for r in runs})
+runs = {path.name: load_run(path, verify=False) for path in Path(folder).iterdir()}
+np.savez(out, **{k: run.posterior.predictive_draws(x).means_eV for k, run in runs.items()})
 """
 
 
