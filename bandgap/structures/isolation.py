@@ -31,7 +31,6 @@ from bandgap.structures.reader_process import (
     Kind,
     Request,
     cpu_limit_s,
-    earned_s,
     serve,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
@@ -53,10 +52,6 @@ _idle: list["_Reader"] = []
 
 class _EndedError(Exception):
     """The reader process ended before its answer was complete; the message is the reason."""
-
-    def __init__(self, reason: str, *, is_out_of_time: bool = False) -> None:
-        super().__init__(reason)
-        self.is_out_of_time = is_out_of_time
 
 
 def read_isolated(
@@ -107,14 +102,12 @@ def read_isolated(
                 limits=limits,
                 max_records=max_records - progress.n_records,
                 n_skipped=progress.n_skipped,
-                used_s=progress.used_s,
-                n_structures=progress.n_structures,
             )
             try:
                 yield from _answers(request, data, progress, parts_of=parts_of)
                 return
             except _EndedError as error:
-                yield progress.refusal(f"{error}. {remedy}.", is_out_of_time=error.is_out_of_time)
+                yield progress.refusal(f"{error}. {remedy}.")
             if not progress.can_continue:
                 return
             if progress.n_ended == MAX_ENDED:
@@ -131,31 +124,26 @@ class _Progress:
 
     def __init__(self, name: str, size: int) -> None:
         self.n_records = 0
-        self.n_structures = 0
         self.n_ended = 0
         self.n_skipped = 0  # parts that are not read again after the process ended
-        self.used_s = 0.0  # CPU time of these
         self.can_continue = False
         self._name = name
         self._size = size
         self._part: dict[str, Any] | None = None
         self._n_of_part = 0
-        self._earned_before_s = 0.0
 
     def begin(self, part: dict[str, Any]) -> None:
         """Note that a part begins."""
         self._part = part
         self._n_of_part = 0
-        self._earned_before_s = earned_s(self._size, self.n_structures)
 
     def end(self) -> None:
         """Note that a part was read."""
         self._part = None
 
-    def add(self, *, is_structure: bool) -> None:
+    def add(self) -> None:
         """Count a record."""
         self.n_records += 1
-        self.n_structures += is_structure
         self._n_of_part += 1
 
     @property
@@ -163,15 +151,7 @@ class _Progress:
         """Number of bytes of the part, which decide its limits."""
         return self._size if self._part is None else int(self._part["size"])
 
-    @property
-    def limit_s(self) -> float:
-        """CPU time in seconds that the part may take, with that for its structures."""
-        if self._part is None:
-            return cpu_limit_s(self._size)
-        earned = earned_s(self._size, self.n_structures) - self._earned_before_s
-        return float(self._part["limit_s"]) + earned
-
-    def refusal(self, reason: str, *, is_out_of_time: bool) -> StructureRecord:
+    def refusal(self, reason: str) -> StructureRecord:
         """Return the record of the part whose reader process ended."""
         self.n_ended += 1
         self.n_records += 1
@@ -180,7 +160,6 @@ class _Progress:
         if part is None:
             return _refused(self._name, f"reading was stopped: {reason}")
         self.n_skipped = part["index"] + 1
-        self.used_s = part["used_s"] + (self.limit_s if is_out_of_time else 0.0)
         where = f" after {self._n_of_part:,} structures" if self._n_of_part else ""
         self._part = None
         return _refused(part["name"], f"reading was stopped{where}: {reason}")
@@ -193,11 +172,10 @@ def _answers(
     is_reusable = False
     try:
         while True:
-            kind, head, numbers = reader.answer(progress.size, progress.limit_s)
+            kind, head, numbers = reader.answer(progress.size)
             if kind == Kind.RECORD:
-                record = from_parts(head, numbers).unpack()
-                progress.add(is_structure=record.status != "refused")
-                yield record
+                progress.add()
+                yield from_parts(head, numbers).unpack()
             elif kind == Kind.PART:
                 progress.begin(json.loads(head))
             elif kind == Kind.PART_END:
@@ -235,7 +213,7 @@ def _asked_reader(request: Request, data: bytes, parts_of: Callable[..., Any]) -
     try:
         reader.ask(request, data)
     except OSError:
-        error = reader.error_of_end(0, cpu_limit_s(0))
+        error = reader.error_of_end(0)
         reader.close()
         raise error from None
     return reader
@@ -339,17 +317,17 @@ class _Reader:
         while message:
             message = message[os.write(self._requests, message) :]
 
-    def answer(self, size: int, limit_s: float) -> tuple[bytes, bytes, bytes]:
-        """Return kind and both parts of the next answer on a file of this size and CPU time.
+    def answer(self, size: int) -> tuple[bytes, bytes, bytes]:
+        """Return kind and both parts of the next answer on a file of this size.
 
         Raises _EndedError if the process has ended or hangs.
         """
-        kind, n_head, n_numbers = HEADER.unpack(self._read(HEADER.size, size, limit_s))
-        data = self._read(n_head + n_numbers, size, limit_s)
+        kind, n_head, n_numbers = HEADER.unpack(self._read(HEADER.size, size))
+        data = self._read(n_head + n_numbers, size)
         return kind, data[:n_head], data[n_head:]
 
-    def error_of_end(self, size: int, limit_s: float) -> _EndedError:
-        """Return why the process ended, for the refusal of a file of this size and CPU time."""
+    def error_of_end(self, size: int) -> _EndedError:
+        """Return why the process ended, for the refusal of a file of this size."""
         if self._is_hanging:
             return _EndedError("its reader does not answer")
         code = self._process.wait()
@@ -357,8 +335,7 @@ class _Reader:
         if sys.platform != "win32":
             if code == -signal.SIGPROF:
                 return _EndedError(
-                    f"it takes more than {limit_s:.3g} s of CPU time, {what}",
-                    is_out_of_time=True,
+                    f"it takes more than {cpu_limit_s(size):.3g} s of CPU time, {what}"
                 )
             if code == -signal.SIGKILL:
                 return _EndedError("the system ended its reader, probably for lack of memory")
@@ -368,12 +345,12 @@ class _Reader:
             f" needs too much memory, should cause"
         )
 
-    def _read(self, n_bytes: int, size: int, limit_s: float) -> bytes:
-        timeout = _SLOW_S + _SLOW_FACTOR * limit_s
+    def _read(self, n_bytes: int, size: int) -> bytes:
+        timeout = _SLOW_S + _SLOW_FACTOR * cpu_limit_s(size)
         while len(self._buffer) < n_bytes:
             block = self._block(timeout)
             if not block:
-                raise self.error_of_end(size, limit_s)
+                raise self.error_of_end(size)
             self._buffer += block
         data = bytes(self._buffer[:n_bytes])
         del self._buffer[:n_bytes]

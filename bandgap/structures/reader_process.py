@@ -25,19 +25,12 @@ from bandgap.structures.packed import parts_of as bytes_of
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 HEADER = struct.Struct("<cqq")
-CPU_S: Final = 4.5  # for a file of at most 1 MB
-# For each further MB. Gzipped CIFs take 3.2 s, zips of structures 1.15 to 2.2 s, other files less
-# than 0.6 s.
+# Without a further structure, for a file of at most 1 MB. The slowest legal structures take 0.01 s.
+CPU_S: Final = 10.0
 CPU_S_PER_FURTHER_MB: Final = 6.0
-# For each structure that was read, up to a number for each further MB. Packed, 25,000 cubic
-# perovskites of one prototype have 1 MB and take 10 s; a file earns this time only by structures.
-CPU_S_PER_STRUCTURE: Final = 6e-4
-PAID_STRUCTURES_PER_FURTHER_MB: Final = 50_000
-# A file that has used this share of its time is read no further, with a message. One that does not
-# come to its next structure before all of its time is used ends the process.
-_STOP_SHARE = 0.9
-# For a file of an archive: its share of the time by its size, and at least this.
-CPU_S_OF_MEMBER: Final = 1.0
+# A file or archive with structures may take so many times as long. A legal one of 1 MB takes up to
+# 30 s: how many structures it has is limited by its size.
+TOTAL_FACTOR: Final = 30
 # In addition to what the process needs without a file; for a file of at most 1 MB, and for each
 # further byte.
 MEMORY_BYTES: Final = 300_000_000
@@ -67,8 +60,6 @@ class Request:
     limits: Limits
     max_records: int
     n_skipped: int  # files of an archive that were read before
-    used_s: float = 0.0  # CPU time of these
-    n_structures: int = 0  # that were read from these
 
     def to_json(self) -> bytes:
         """Return the request as JSON."""
@@ -82,23 +73,8 @@ class Request:
 
 
 def cpu_limit_s(n_bytes: int) -> float:
-    """Return the CPU time in seconds for a file or archive of this size."""
+    """Return the CPU time in seconds without a further structure, for a file of this size."""
     return CPU_S + CPU_S_PER_FURTHER_MB * max(0.0, n_bytes / 1e6 - 1.0)
-
-
-def earned_s(n_bytes: int, n_structures: int) -> float:
-    """Return the further CPU time in seconds for structures that were read from a file or archive.
-
-    `n_bytes` is its size.
-    """
-    further_mb = max(0.0, n_bytes / 1e6 - 1.0)
-    return CPU_S_PER_STRUCTURE * min(n_structures, PAID_STRUCTURES_PER_FURTHER_MB * further_mb)
-
-
-def member_limit_s(n_bytes: int, n_of_archive: int) -> float:
-    """Return the CPU time in seconds for a file of an archive, by their sizes in the archive."""
-    share = min(1.0, n_bytes / max(n_of_archive, 1))
-    return max(min(CPU_S, CPU_S_OF_MEMBER), share * cpu_limit_s(n_of_archive))
 
 
 def memory_limit(n_bytes: int) -> int:
@@ -146,93 +122,39 @@ def _answer(
     parts_of: Callable[..., Any],
 ) -> None:
     size = os.path.getsize(request.path) if request.path else len(data)
-    limit_s = cpu_limit_s(size)
-    budget.begin(size, limit_s)
+    budget.begin(size)
     content = Content.at(Path(request.path), size=size) if request.path else Content.of(data)
     parts = parts_of(content, request.name, limits=request.limits, max_records=request.max_records)
-    start = time.process_time() - request.used_s
-    earnings = _Earnings(size, n_structures=request.n_structures)
+    end_s = time.process_time() + TOTAL_FACTOR * cpu_limit_s(size)
     for index, part in enumerate(parts):
         if index < request.n_skipped:
             continue
-        used_s = time.process_time() - start
-        stop_s = _STOP_SHARE * (limit_s + earnings.total_s)
-        if part.is_member and used_s > stop_s:
+        if time.process_time() > end_s:
             _send_record(out, _archive_refusal(request.name))
             break
-        part_limit_s = member_limit_s(part.size, size) if part.is_member else limit_s
-        head = {
-            "name": part.name,
-            "size": part.size,
-            "index": index,
-            "is_member": part.is_member,
-            "used_s": used_s,
-            "limit_s": part_limit_s,
-        }
+        head = {"name": part.name, "size": part.size, "index": index, "is_member": part.is_member}
         _send(out, Kind.PART, head)
         out.flush()
-        budget.begin(part.size, part_limit_s)
-        part_stop_s = min(stop_s, used_s + _STOP_SHARE * part_limit_s)
-        earnings.begin(part_limit_s)
-        _send_records(out, part, end_s=start + part_stop_s, earnings=earnings, budget=budget)
+        budget.begin(part.size)
+        _send_records(out, part, end_s=end_s, budget=budget)
         _send(out, Kind.PART_END, {})
         out.flush()
-        budget.begin(size, limit_s)
+        budget.begin(size)
     budget.end()
 
 
-class _Earnings:
-    """The CPU time that a file or archive earns by the structures that were read from it."""
-
-    def __init__(self, size: int, *, n_structures: int) -> None:
-        self._size = size
-        self._n_structures = n_structures
-        self._before_part_s = 0.0
-        self._part_limit_s = 0.0
-        self._part_start = 0.0
-
-    @property
-    def total_s(self) -> float:
-        """Time for all structures."""
-        return earned_s(self._size, self._n_structures)
-
-    @property
-    def of_part_s(self) -> float:
-        """Time for the structures of the part that is being read."""
-        return self.total_s - self._before_part_s
-
-    @property
-    def remaining_s(self) -> float:
-        """Time that the part may still take."""
-        used_s = time.process_time() - self._part_start
-        return max(self._part_limit_s + self.of_part_s - used_s, _FLUSH_S)
-
-    def begin(self, limit_s: float) -> None:
-        """Begin a part with this limit."""
-        self._before_part_s = self.total_s
-        self._part_limit_s = limit_s
-        self._part_start = time.process_time()
-
-    def add(self) -> None:
-        """Count a structure."""
-        self._n_structures += 1
-
-
-def _send_records(
-    out: IO[bytes], part: Any, *, end_s: float, earnings: _Earnings, budget: "_Budget"
-) -> None:
-    """Send the records of a part, up to a CPU time of this process and what the part earns."""
+def _send_records(out: IO[bytes], part: Any, *, end_s: float, budget: "_Budget") -> None:
+    """Send the records of a part, up to a CPU time of this process."""
     last_flush = time.monotonic()
     for n_sent, record in enumerate(part.records):
-        if n_sent and time.process_time() > end_s + _STOP_SHARE * earnings.of_part_s:
+        if n_sent and time.process_time() > end_s:
             _send_record(out, _time_refusal(part.name, part.size, n_sent))
             return
         _send_record(out, record)
         if record.status != "refused":
-            earnings.add()
+            budget.restart()
         if time.monotonic() - last_flush > _FLUSH_S:
             out.flush()
-            budget.extend(earnings.remaining_s)
             last_flush = time.monotonic()
 
 
@@ -271,15 +193,17 @@ class _Budget:
 
     def __init__(self) -> None:
         self._base = _data_bytes()
+        self._limit_s = 0.0
 
     @property
     def is_small(self) -> bool:
         """Whether the process has freed the memory that files needed."""
         return _data_bytes() - self._base < _KEPT_BYTES
 
-    def begin(self, n_bytes: int, limit_s: float) -> None:
+    def begin(self, n_bytes: int) -> None:
         """Start the time of a file of this size."""
-        self._set_time(limit_s)
+        self._limit_s = cpu_limit_s(n_bytes)
+        self.restart()
         if self._base:
             import resource
 
@@ -287,9 +211,9 @@ class _Budget:
             with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
                 resource.setrlimit(resource.RLIMIT_DATA, (self._base + memory_limit(n_bytes), hard))
 
-    def extend(self, remaining_s: float) -> None:
-        """Let the process take this time from now on."""
-        self._set_time(remaining_s)
+    def restart(self) -> None:
+        """Start the time again, after a structure."""
+        self._set_time(self._limit_s)
 
     def end(self) -> None:
         """Stop the time."""
