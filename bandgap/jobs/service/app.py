@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -196,17 +197,19 @@ def build_app(
             widen_factor=widen_factor,
         )
         pending: PendingRequest | None = None
+        abandoned = threading.Event()
         with counter.counted():
             try:
                 async with asyncio.timeout(limits.seconds):
                     read = await _reading(
                         request, options, name=name, baselines=baseline_eV, limits=limits
                     )
-                    prediction_request = await asyncio.get_running_loop().run_in_executor(
-                        readers, read
-                    )
-                    pending = batcher.submit(prediction_request)
-                    rows = await asyncio.wrap_future(pending.rows)
+                    async with _while_connected(request):
+                        prediction_request = await asyncio.get_running_loop().run_in_executor(
+                            readers, partial(read, abandoned=abandoned)
+                        )
+                        pending = batcher.submit(prediction_request)
+                        rows = await asyncio.wrap_future(pending.rows)
             except TimeoutError:
                 raise Refusal(
                     503,
@@ -214,6 +217,7 @@ def build_app(
                     "once, or try again later.",
                 ) from None
             finally:
+                abandoned.set()
                 if pending is not None:
                     pending.abandoned = True
         assert pending is not None  # as there are rows
@@ -229,6 +233,32 @@ def build_app(
     return app
 
 
+@contextlib.asynccontextmanager
+async def _while_connected(request: Request) -> AsyncIterator[None]:
+    """End the work inside, with a Refusal that nobody receives, once the client has gone."""
+    work = asyncio.current_task()
+    assert work is not None  # as this is a coroutine
+    has_gone = False
+
+    async def watch() -> None:
+        nonlocal has_gone
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        has_gone = True
+        work.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not has_gone:
+            raise
+        work.uncancel()
+        raise Refusal(499, "The client has closed the connection.") from None
+    finally:
+        watcher.cancel()
+
+
 def _check_query(request: Request, *, accepted: Sequence[str]) -> None:
     """Raise Refusal for a name in the address that is not accepted, or given twice."""
     names = [name for name, _ in request.query_params.multi_items()]
@@ -242,8 +272,11 @@ def _check_query(request: Request, *, accepted: Sequence[str]) -> None:
 
 async def _reading(
     request: Request, options: RequestOptions, *, name: str, baselines: str, limits: ServiceLimits
-) -> Callable[[], PredictionRequest]:
-    """Receive the body and return a function that reads it; raises Refusal over the limits."""
+) -> Callable[..., PredictionRequest]:
+    """Receive the body and return a function that reads it, until its argument `abandoned` is set.
+
+    Raises Refusal over the limits.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "multipart/form-data":
         files = await _uploads(request, limits)

@@ -1,6 +1,7 @@
 """Requests: structures from a file, an upload or JSON, with model, level and kind of interval."""
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from bandgap.structures.records import StructureRecord
 
 T = TypeVar("T")
 BASELINE: Final = "baseline_eV"
+_NEVER = threading.Event()
 # Fields of a request, of which the first is not an option.
 NUMBERS: Final = ("level", "withhold_below_p", "widen_below_p", "widen_factor")
 FIELDS: Final = ("structures", "model", "level", "interval", "window", *NUMBERS[1:])
@@ -54,12 +56,19 @@ class PredictionRequest:
 
 
 def request_from_json(
-    body: bytes, options: RequestOptions, *, name: str, baselines: str, limits: ServiceLimits
+    body: bytes,
+    options: RequestOptions,
+    *,
+    name: str,
+    baselines: str,
+    limits: ServiceLimits,
+    abandoned: threading.Event = _NEVER,
 ) -> PredictionRequest:
     """Return the request of a JSON body.
 
     That is an object with "structures" and options, or JSON that a file may contain. Its structures
-    may be files too ("content" and "name"), and have a baseline.
+    may be files too ("content" and "name"), and have a baseline. Reading stops once `abandoned` is
+    set, as no client waits any more.
     """
     value = _parsed(body)
     entries = value if isinstance(value, list) else [value]
@@ -70,10 +79,12 @@ def request_from_json(
         options = _with_fields(value, options)
     if not is_request:
         files = [(file_name(name, default="structure.json"), body)]
-        return request_from_files(files, options, baselines=baselines, limits=limits)
+        return request_from_files(
+            files, options, baselines=baselines, limits=limits, abandoned=abandoned
+        )
     if not isinstance(entries, list) or not entries:
         raise Refusal(422, '"structures" must be a list of at least one structure.')
-    pairs = _read_within_limits(_read_entries(entries, limits), limits)
+    pairs = _read_within_limits(_read_entries(entries, limits), limits, abandoned)
     values = [value for _, value in pairs]
     return _checked_request(options, [record for record, _ in pairs], values, baselines)
 
@@ -84,17 +95,21 @@ def request_from_files(
     *,
     baselines: str,
     limits: ServiceLimits,
+    abandoned: threading.Event = _NEVER,
 ) -> PredictionRequest:
     """Return the request of named files.
 
     `baselines` are numbers in eV separated by commas, one for each structure; empty for none.
+    Reading stops once `abandoned` is set.
     """
     if not files:
         raise Refusal(
             422, "The upload holds no file. Send at least one, under any name of a field."
         )
     streams = (stream_structures(data, name, limits=limits.reading_limits) for name, data in files)
-    records = _read_within_limits((record for stream in streams for record in stream), limits)
+    records = _read_within_limits(
+        (record for stream in streams for record in stream), limits, abandoned
+    )
     return _checked_request(options, records, [None] * len(records), baselines)
 
 
@@ -196,7 +211,9 @@ def _baseline_text(value: str) -> str:
     )
 
 
-def _read_within_limits(structures: Iterable[T], limits: ServiceLimits) -> list[T]:
+def _read_within_limits(
+    structures: Iterable[T], limits: ServiceLimits, abandoned: threading.Event
+) -> list[T]:
     """Return the structures; raises Refusal at the limit of their number (413) or of time (503).
 
     Nothing after the limit is read: the client has had its answer by then, and others wait.
@@ -211,7 +228,7 @@ def _read_within_limits(structures: Iterable[T], limits: ServiceLimits) -> list[
                 f"More than {limits.max_structures:,} structures in one request, the limit. "
                 "Send them in several requests.",
             )
-        if time.monotonic() >= deadline:
+        if abandoned.is_set() or time.monotonic() >= deadline:
             raise Refusal(
                 503,
                 f"The structures were not read within {limits.seconds:g} s. Send fewer at once.",

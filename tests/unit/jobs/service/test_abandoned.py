@@ -1,18 +1,22 @@
 """Abandoned requests: the rest of their work is left out, and other requests do not wait."""
 
+import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 
+import httpx
 import pytest
 
 from bandgap.descriptors import vectors
 from bandgap.foundation.errors import Cancelled
+from bandgap.jobs.service import requests
 from bandgap.jobs.service.batching import PREDICTED_TOGETHER, Batcher, PendingRequest
 from bandgap.jobs.service.models import ServedModel, load_models
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.structures.records import StructureRecord
 from tests.unit.conftest import make_records
-from tests.unit.jobs.service.conftest import Runs
+from tests.unit.jobs.service.conftest import Runs, serving
 
 
 @pytest.fixture
@@ -105,3 +109,32 @@ def test_request_that_is_abandoned_while_others_are_predicted_is_not_predicted(
     ]
     batcher.stop()
     assert passes == [[first.request], [third.request]]
+
+
+def test_requests_whose_clients_have_gone_are_not_read(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 clients leave, each with ten structures of a tenth of a second; the next one is served."""
+    stream = requests.stream_structures
+    read = []
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        for record in stream(*arguments, **options):
+            time.sleep(0.1)
+            read.append(record)
+            yield record
+
+    frames = b"3\n\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
+    body = frames * 10
+    head = f"POST /predict?name=a.xyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    monkeypatch.setattr(requests, "stream_structures", slowly)
+    with serving([runs.conformal]) as address:
+        host, port = address.removeprefix("http://").split(":")
+        httpx.post(f"{address}/predict?name=a.xyz", content=frames)  # starts the readers
+        for _ in range(20):
+            with socket.create_connection((host, int(port))) as sock:
+                sock.sendall(f"{head}\r\n\r\n".encode() + body)
+        answer = httpx.post(f"{address}/predict?name=a.xyz", content=frames, timeout=60)
+        assert answer.status_code == 200
+        assert len(read) < 100  # of 202
+        assert httpx.get(f"{address}/health").json()["requests"] == 2
