@@ -61,9 +61,11 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
     from app.document import ROUTES
     from app.download_time import keep_downloads
     from app.late_fragments import correct_late_fragments
+    from app.upload_limits import limit_uploads
 
     correct_late_fragments()
     keep_downloads()
+    limit_uploads()
     app = st.App(
         MAIN,
         lifespan=cleaning,

@@ -13,6 +13,7 @@ If neither can be written, every process compiles it again (a few seconds).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -31,6 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 # Sums may be reordered, so that they use vector registers. Infinities and NaN keep their meaning.
 FAST = {"contract", "reassoc", "nsz"}
+MEMORY_SHARE = 0.9
 _STATUS = Path("/proc/self/status")
 
 
@@ -105,13 +107,38 @@ def peak_memory_bytes() -> dict[str, int | None]:
     return {"process": _process_bytes(), "gpu": _gpu_bytes()}
 
 
+def data_bytes() -> int | None:
+    """Return the memory of this process that `limit_memory` limits, None if unknown."""
+    return _status_bytes("VmData:")
+
+
+def limit_memory(n_bytes: int) -> None:
+    """Refuse this process, and processes that it starts, more memory than this (Linux).
+
+    The limit is at most `MEMORY_SHARE` of the machine's memory.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    most = int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
+        resource.setrlimit(resource.RLIMIT_DATA, (min(n_bytes, most), hard))
+
+
 def _process_bytes() -> int | None:
+    peak = _status_bytes("VmHWM:")
+    return _usage_bytes() if peak is None else peak
+
+
+def _status_bytes(name: str) -> int | None:
     try:
         lines = _STATUS.read_text(encoding="ascii").splitlines()
-        peak = next(line for line in lines if line.startswith("VmHWM:"))
-        return 1024 * int(peak.split()[1])
+        line = next(line for line in lines if line.startswith(name))
+        return 1024 * int(line.split()[1])
     except (OSError, StopIteration, ValueError, IndexError):
-        return _usage_bytes()
+        return None
 
 
 def _usage_bytes() -> int | None:

@@ -12,10 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from bandgap.foundation.engines import end_pools
 from bandgap.foundation.errors import BandgapError, Cancelled
+from bandgap.foundation.machine import limit_memory
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, owner_only
@@ -30,7 +32,33 @@ LOG_LENGTH = 300  # characters
 QUOTA_KINDS = ("transfer", "predict", "propose", "train_source")
 CANCEL_S = 0.25  # seconds between two looks for a request to cancel
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
+# Kinds that read files; the others compute.
+READING_KINDS = (
+    "check",
+    "import_demo",
+    "import_folder",
+    "read_calculations",
+    "label_calculations",
+    "shapes",
+    "add_source",
+    "add_run",
+)
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """Time in seconds of a job, and memory in bytes of each of its processes."""
+
+    seconds: float
+    n_bytes: int
+
+
+def limits_of(kind: str) -> JobLimits:
+    """Return the limits of a job: of reading files, or of computing."""
+    if kind in READING_KINDS:
+        return JobLimits(1_800.0, 8_000_000_000)
+    return JobLimits(14 * 86_400.0, sys.maxsize)
 
 
 class JobProgress:
@@ -130,13 +158,6 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
         store.end(job.id, "cancelled")
     except BandgapError as error:
         store.end(job.id, "failed", error=str(error))
-    except MemoryError:
-        store.end(
-            job.id,
-            "failed",
-            error="The computation ran out of memory. Use fewer structures or a smaller "
-            "descriptor, and start again.",
-        )
     except Exception as error:
         log.exception("job %s (%s) failed", job.id, job.kind)
         store.end(job.id, "failed", error=_unexpected(job, error))
@@ -153,6 +174,7 @@ def job_main(folder: str, job_id: str) -> None:
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
+        limit_memory(limits_of(job.kind).n_bytes)
         run_job(store, job, clean_up=end_pools)
 
 
@@ -196,6 +218,11 @@ def _end_with_parent() -> None:
 
 
 def _unexpected(job: Job, error: Exception) -> str:
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # of numpy, of torch
+        return (
+            "The computation ran out of memory. Use fewer structures or a smaller descriptor, and "
+            "start again."
+        )
     if (
         getattr(error, "errno", None) in _DISK_FULL
         or "os error 28" in str(error)

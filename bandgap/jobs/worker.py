@@ -30,7 +30,7 @@ from bandgap.jobs.housekeeping import (
     drop_unfinished_writes,
     drop_unused_uploads,
 )
-from bandgap.jobs.job_process import job_main, run_job
+from bandgap.jobs.job_process import job_main, limits_of, run_job
 from bandgap.jobs.library import Library
 from bandgap.jobs.other_machines import wait_for_other_machines
 from bandgap.jobs.store import Job, JobStore, Lane
@@ -44,17 +44,6 @@ TAKEOVER_S = 6.0  # in which the worker of a dashboard that was killed ends its 
 PURGE_S = 3600.0  # between two looks for what has been in the bin for too long
 CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
-# Reading files must end; a training has no limit.
-TIME_LIMITS_S = {
-    "check": 1800.0,
-    "import_demo": 1800.0,
-    "import_folder": 1800.0,
-    "read_calculations": 1800.0,
-    "label_calculations": 1800.0,
-    "shapes": 1800.0,
-    "add_source": 1800.0,
-    "add_run": 1800.0,
-}
 
 
 @dataclass(frozen=True)
@@ -171,7 +160,7 @@ class Worker:
             del self._processes[lane]
             return
         now = time.monotonic()
-        limit = TIME_LIMITS_S.get(running.job.kind)
+        limit = limits_of(running.job.kind).seconds
         if running.end is not None:
             if now - running.end > self._timing.exit_grace_s:
                 # the next job must not wait for whatever keeps this process
@@ -181,10 +170,10 @@ class Worker:
         elif running.cancel_request is None:
             if self.store.cancel_requested(running.job.id):
                 running.cancel_request = now
-            elif limit is not None and now - running.start > limit:
+            elif now - running.start > limit:
                 running.error = (
-                    f"Reading these files took longer than {limit / 60:.0f} minutes. "
-                    "Upload them in smaller parts."
+                    f"The job took longer than {limit / 60:,.0f} minutes, the limit of its kind. "
+                    "Give it fewer structures, or upload files in smaller parts."
                 )
                 running.cancel_request = now - self._timing.cancel_grace_s
         elif running.termination is None:

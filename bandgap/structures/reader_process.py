@@ -4,7 +4,6 @@ A message is a header (kind and two lengths), JSON, and bytes. The limits grow w
 file as it is given, also of a packed one: unpacking must not make them larger.
 """
 
-import contextlib
 import dataclasses
 import faulthandler
 import gc
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from bandgap.foundation.errors import printable
+from bandgap.foundation.machine import data_bytes, limit_memory
 from bandgap.structures.contents import Content, megabytes
 from bandgap.structures.packed import parts_of as bytes_of
 from bandgap.structures.records import Limits, Problem, StructureRecord
@@ -192,24 +192,19 @@ class _Budget:
     """
 
     def __init__(self) -> None:
-        self._base = _data_bytes()
+        self._base = data_bytes() or 0
         self._limit_s = 0.0
 
     @property
     def is_small(self) -> bool:
         """Whether the process has freed the memory that files needed."""
-        return _data_bytes() - self._base < _KEPT_BYTES
+        return (data_bytes() or 0) - self._base < _KEPT_BYTES
 
     def begin(self, n_bytes: int) -> None:
         """Start the time of a file of this size."""
         self._limit_s = cpu_limit_s(n_bytes)
         self.restart()
-        if self._base:
-            import resource
-
-            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-            with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
-                resource.setrlimit(resource.RLIMIT_DATA, (self._base + memory_limit(n_bytes), hard))
+        limit_memory(self._base + memory_limit(n_bytes))
 
     def restart(self) -> None:
         """Start the time again, after a structure."""
@@ -222,13 +217,3 @@ class _Budget:
     def _set_time(self, seconds: float) -> None:
         if sys.platform != "win32":
             signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-def _data_bytes() -> int:
-    """Return the memory of this process that counts for RLIMIT_DATA, 0 where it is not known."""
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
-        return 0
-    sizes = [line.split()[1] for line in text.splitlines() if line.startswith("VmData:")]
-    return 1024 * int(sizes[0]) if sizes else 0

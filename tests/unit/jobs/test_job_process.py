@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import uuid
 
@@ -11,7 +12,7 @@ import pytest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.home import Home
-from bandgap.jobs.job_process import job_main, run_job
+from bandgap.jobs.job_process import job_main, limits_of, run_job
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.tasks import TASKS
 from tests.unit.jobs.changed_start import staying_start_up
@@ -78,3 +79,25 @@ def wait_until(condition, *, within_s=60.0):
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are set on Linux")
+def test_job_that_needs_more_memory_than_its_kind_may_take_fails_alone(tmp_path, monkeypatch):
+    """The memory is only requested, and never written to."""
+    monkeypatch.setitem(TASKS, "add_run", lambda *_: {"n": len(bytearray(9_000_000_000))})
+    store = JobStore(Home(tmp_path))
+    job = store.submit(WS, "add_run", title="t", payload={}, subject="s")
+    store.claim("worker")
+    process = multiprocessing.get_context("fork").Process(
+        target=job_main, args=(str(tmp_path), job.id)
+    )
+    process.start()
+    process.join(60)
+    ended = store.job(WS, job.id)
+    assert (ended.state, ended.error[:36]) == ("failed", "The computation ran out of memory. U")
+
+
+def test_every_kind_of_job_has_a_limit_of_time():
+    hours = {kind: limits_of(kind).seconds / 3600 for kind in TASKS}
+    assert hours["check"] == hours["add_run"] == 0.5
+    assert hours["transfer"] == max(hours.values()) == 14 * 24

@@ -14,10 +14,10 @@ import pytest
 
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
-from bandgap.jobs import lock
+from bandgap.jobs import lock, worker
 from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
-from bandgap.jobs.job_process import JobProgress
+from bandgap.jobs.job_process import JobLimits, JobProgress
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import Timing, Worker, work_once
@@ -187,3 +187,12 @@ def test_killed_worker_leaves_no_job_process_and_the_next_marks_the_job(home: Ho
     Worker(home).serve(until=lambda: True)
     assert state_of(home, job).state == "interrupted"
     assert not lock.worker_status(JobStore(home).database).alive
+
+
+def test_job_beyond_the_time_of_its_kind_is_ended(
+    home: Home, serving: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "limits_of", lambda kind: JobLimits(0.0, 0))
+    job = submit_check(home, [("water.xyz", WATER)])
+    wait_for(lambda: state_of(home, job).state == "failed")
+    assert "longer than 0 minutes, the limit of its kind" in state_of(home, job).error
