@@ -1,5 +1,6 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,12 @@ from app.components.shared.run_files import (
     read_predictions,
     read_run,
 )
-from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
+from bandgap.jobs.uploaded_gaps import uploaded_payload
 
 UPLOAD = "New files"
 DATASET = "A data set of this workspace"
@@ -149,7 +150,7 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
             baselines = (
                 None
                 if table is None
-                else read_labels(table.getvalue(), column=baseline, name=table.name)
+                else uploaded_payload(table.getvalue(), column=baseline, name=table.name)["table"]
             )
             submit = partial(_submit, run, baselines)
             if dataset is None:
@@ -166,16 +167,12 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
     st.rerun()
 
 
-def _submit(run: RunRow, baselines: Labels | None, dataset: Dataset) -> Job:
+def _submit(run: RunRow, baselines: Mapping[str, Any] | None, dataset: Dataset) -> Job:
     """Submit the prediction of a data set; the same form instance gives the same job."""
     key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
     payload: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
     if baselines is not None:
-        payload["baselines"] = {
-            "ids": list(baselines.ids),
-            "files": list(baselines.files),
-            "gaps_eV": baselines.gaps_eV.tolist(),
-        }
+        payload["baselines"] = {name: baselines[name] for name in ("ids", "files", "gaps_eV")}
     return stores.submit(
         "predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **payload
     )

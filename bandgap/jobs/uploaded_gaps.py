@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bandgap.datasets.labels import Labels, match_labels, other_gaps, read_labels
+from bandgap.foundation.children import in_child
+from bandgap.foundation.errors import InputError
 from bandgap.structures.formats.csv_table import FORMAT as STRUCTURES
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 MAX_NAMES = 1_000  # names of unmatched rows that are stored
+MAX_ROWS = 200_000
+_SMALL_BYTES = 100_000  # tables that are read at once
+_SECONDS = 60  # CPU time for a larger table; 200,000 rows take 10 s
+_MEMORY_BYTES = 2_000_000_000
 
 
 def is_gap_table(name: str, content: bytes) -> bool:
@@ -60,19 +66,42 @@ def gaps_payload(
     }
 
 
+def uploaded_payload(content: bytes, *, name: str, **settings: str | None) -> dict[str, Any]:
+    """Return the result of `gaps_payload` for an upload, which is read in a child process if large.
+
+    Raises InputError also for more than `MAX_ROWS` rows.
+    """
+    if max(map(content.count, (b"\n", b"\r"))) > MAX_ROWS + 1:
+        raise InputError(
+            f"{name}: more than {MAX_ROWS:,} rows, the limit. Leave out rows without a structure."
+        )
+    if len(content) <= _SMALL_BYTES:
+        return gaps_payload(content, name=name, **settings)  # type: ignore[arg-type]
+    payload: dict[str, Any] = in_child(
+        gaps_payload, content, seconds=_SECONDS, n_bytes=_MEMORY_BYTES, name=name, **settings
+    )
+    return payload
+
+
+def labels_of(payload: Mapping[str, Any]) -> tuple[Labels, dict[str, Labels]]:
+    """Return the gaps of a payload, and its other gap columns by header."""
+    others = {header: _from_json(rows) for header, rows in payload["other_columns"].items()}
+    return _from_json(payload["table"]), others
+
+
 def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) -> int:
     """Match the rows of a payload to the checked structures of a data set, and store their gaps.
 
     Returns the number of structures that got a gap.
     """
-    labels = _from_json(payload["table"])
+    labels, other_labels = labels_of(payload)
     verdicts = library.verdicts(dataset_id)
     ids = [verdict.id for verdict in verdicts]
     files = [verdict.file for verdict in verdicts]
     match = match_labels(ids, files, labels)
     n_by_column = {}
-    for header, rows in payload["other_columns"].items():
-        other = match_labels(ids, files, _from_json(rows))
+    for header, column_labels in other_labels.items():
+        other = match_labels(ids, files, column_labels)
         library.save_numbers(dataset_id, header, other.gaps)
         n_by_column[header] = other.n_matched
     facts = {**label_facts(labels, match), "beside": n_by_column, "matched": match.n_matched}

@@ -22,6 +22,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+from bandgap.foundation.children import interpreter, one_thread
 from bandgap.foundation.errors import printable
 from bandgap.foundation.forks import can_fork, close_files_except, fork_process
 from bandgap.structures.contents import SMALL, megabytes
@@ -43,10 +44,6 @@ _READ_BYTES = 1 << 16
 _SLOW_FACTOR = 20
 _SLOW_S = 30.0
 _REMEDY = "Split the file, or export the structure again as CIF or extXYZ"
-_MAIN = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    " from bandgap.structures.reader_main import main; main(*sys.argv[2:])"
-)
 _idle: list["_Reader"] = []
 
 
@@ -244,16 +241,12 @@ def _forked(parts_of: Callable[..., Any]) -> "_Reader":
 
 
 def _spawned(parts_of: Callable[..., Any]) -> "_Reader":
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-P", "-c", _MAIN, json.dumps(sys.path)),
-            *(parts_of.__module__, parts_of.__qualname__),
-        ],
+        interpreter("bandgap.structures.reader_main", parts_of.__module__, parts_of.__qualname__),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **threads},
+        env=one_thread(),
         bufsize=0,
     )
     assert process.stdin is not None  # because of PIPE

@@ -12,7 +12,7 @@ from app.components.shared.actions import carry_out
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
-from bandgap.jobs.uploaded_gaps import gaps_payload
+from bandgap.jobs.uploaded_gaps import uploaded_payload
 
 SINGLE_FILES = 500  # more files than these should be one zip
 LARGER = (
@@ -111,7 +111,7 @@ def _gaps_of(table: Any) -> dict[str, Any]:
     Raises InputError where it cannot be read; the message says that it can come later.
     """
     try:
-        return gaps_payload(table.getvalue(), name=table.name)
+        return uploaded_payload(table.getvalue(), name=table.name)
     except InputError as error:
         raise InputError(f"{error} {TABLE_LATER}") from None
 

@@ -16,14 +16,14 @@ from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.structures.pictures import picture_addresses, pictures_of_ids
 from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
-from bandgap.datasets.labels import Labels, match_labels, other_gaps, read_labels
+from bandgap.datasets.labels import Labels, match_labels
 from bandgap.datasets.matching import Matched
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.housekeeping import MAX_NAME, set_level_of_theory
 from bandgap.jobs.rows import Dataset, Verdict
-from bandgap.jobs.uploaded_gaps import label_facts
+from bandgap.jobs.uploaded_gaps import label_facts, labels_of, uploaded_payload
 
 _UNITS: tuple[Unit, ...] = get_args(Unit)
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
@@ -216,27 +216,29 @@ def _match_table(
     level: str,
 ) -> MatchedTable:
     """Read a table of gaps and match it to the structures; raises InputError if it is invalid."""
-    content = file.getvalue()
-    labels = read_labels(
-        content,
-        unit=unit,
-        column=gap_column,
-        id_column=id_column,
-        name=file.name,
-        level_of_theory=level,
+    labels, other_labels = labels_of(
+        _payload_of(
+            file.getvalue(),
+            name=file.name,
+            unit=unit,
+            column=gap_column,
+            id_column=id_column,
+            level_of_theory=level,
+        )
     )
     verdicts = stores.library().verdicts(dataset.id)
     ids = [v.id for v in verdicts]
     files = [v.file for v in verdicts]
-    other_labels = other_gaps(
-        content, gap_column=labels.column, id_column=id_column, name=file.name
-    )
     return MatchedTable(
         labels,
         match_labels(ids, files, labels),
         {name: match_labels(ids, files, other) for name, other in other_labels.items()},
         verdicts,
     )
+
+
+# Every change of the form runs the page again; a large table takes seconds.
+_payload_of = st.cache_data(uploaded_payload, show_spinner=False, max_entries=4)
 
 
 def _preview(dataset: Dataset, table: MatchedTable) -> None:

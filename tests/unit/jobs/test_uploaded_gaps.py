@@ -1,8 +1,11 @@
 """Tables of gaps that are uploaded together with the structures."""
 
+import json
+
 import pytest
 
-from bandgap.jobs.uploaded_gaps import gaps_payload, is_gap_table
+from bandgap.foundation.errors import InputError
+from bandgap.jobs.uploaded_gaps import gaps_payload, is_gap_table, uploaded_payload
 
 CIF_TABLE = b'id,cif,gap_eV\na,"data_a\n_cell_length_a 5\n",1.2\n'
 
@@ -40,3 +43,18 @@ def test_payload_has_the_gaps_of_all_columns_in_eV() -> None:
     payload = gaps_payload(b"id,gap_meV,gap_pbe_eV\na,1200,0.9\n", name="gaps.csv")
     assert payload["table"]["gaps_eV"] == pytest.approx([1.2])
     assert payload["other_columns"]["gap_pbe_eV"]["gaps_eV"] == [0.9]
+
+
+def test_large_table_is_read_in_a_child_and_gives_the_same() -> None:
+    table = b"id,gap_eV,gap_pbe_eV\n" + b"".join(b"s%d,1.5,0.5\n" % k for k in range(10_000))
+    payload = uploaded_payload(table, name="gaps.csv", level_of_theory="HSE06")
+    expected = gaps_payload(table, name="gaps.csv", level_of_theory="HSE06")
+    assert payload == json.loads(json.dumps(expected))
+    with pytest.raises(InputError, match="gaps.csv: row 10002 .*: not a band gap"):
+        uploaded_payload(table + b"x,x,1\n", name="gaps.csv")
+
+
+def test_table_of_more_than_200_000_rows_is_not_read() -> None:
+    table = b"id,gap_eV\n" + b"a,1\n" * 200_001
+    with pytest.raises(InputError, match="more than 200,000 rows, the limit"):
+        uploaded_payload(table, name="gaps.csv")
