@@ -12,7 +12,13 @@ from bandgap.foundation.errors import InputError
 Floats = NDArray[np.float64]
 
 
-def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike) -> Floats:
+def mixture_quantiles(
+    means: ArrayLike,
+    sds: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    needed: slice | NDArray[np.intp] = slice(None),
+) -> Floats:
     """Return the quantiles of the equal-weight mixture of N(means[d], sds[d]^2) over draws, to
     1e-9.
 
@@ -27,6 +33,9 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
         Standard deviations of the components, (draw,) or (draw, n).
     probabilities
         Probabilities (k,) in (0, 1).
+    needed
+        Indices of the probabilities whose quantiles are needed; others may be NaN. Components of
+        very different places take 20 times as long for 199 quantiles as for four.
 
     Returns
     -------
@@ -55,9 +64,11 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
     if is_uneven.any():
         from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
-        quantiles[:, is_uneven] = uneven_quantiles(
-            centres[:, is_uneven], spreads[:, is_uneven], checked
+        uneven = np.full((checked.size, np.count_nonzero(is_uneven)), np.nan)
+        uneven[needed] = uneven_quantiles(
+            centres[:, is_uneven], spreads[:, is_uneven], checked[needed]
         )
+        quantiles[:, is_uneven] = uneven
     return quantiles
 
 

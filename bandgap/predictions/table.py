@@ -298,6 +298,7 @@ def predictions_from_draws(
     conformal: ConformalScores | None = None,
     p_metal: Floats | None = None,
     domain_p: Floats | None = None,
+    level: float | None = None,
 ) -> Predictions:
     """Summarise draws of a predictive distribution into `Predictions`.
 
@@ -322,6 +323,9 @@ def predictions_from_draws(
         Probabilities (n,) of a gap of zero, or None where no label was zero.
     domain_p
         How unusual each structure is, (3, n), as in `Predictions`, or None.
+    level
+        The only level at which intervals are needed, None for all. Where that is faster, quantiles
+        of a new observation that it does not need are then NaN.
 
     Raises
     ------
@@ -350,7 +354,8 @@ def predictions_from_draws(
 
     if p_metal is None:
         sd_new = mixture_sd(mixture_centres, mixture_sds)
-        quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS)
+        needed = slice(None) if level is None else _rows_of_level(level)
+        quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS, needed=needed)
     else:
         gaps = GapDistribution(mixture_centres, mixture_sds, p_metal[usable])
         sd_new = gaps.sd_eV()
@@ -455,13 +460,24 @@ def _column(values: Any) -> "pd.Series[Any]":
     return pd.Series(list(values), dtype="str")
 
 
+def _rows_of_level(level: float) -> NDArray[np.intp]:
+    """Return the rows of LEVELS that the ends of a central interval need."""
+    right = _rows_above(np.concatenate(interval_probabilities(level, None, 1)))
+    return np.unique([right - 1, right])
+
+
+def _rows_above(probabilities: Floats) -> NDArray[np.intp]:
+    """Return the row of LEVELS at or above each probability (n,)."""
+    return np.clip(np.searchsorted(LEVELS, probabilities - 1e-9), 1, LEVELS.size - 1)
+
+
 def _at_probabilities(stored: Floats, probabilities: Floats, p_zero: Floats | None) -> Floats:
     """Return the quantiles (n,) at probabilities (n,) from quantiles (199, n) at LEVELS, linear in
     the normal score.
 
     With `p_zero` (n,), quantiles up to this probability are zero, unless they are withheld (NaN).
     """
-    right = np.clip(np.searchsorted(LEVELS, probabilities - 1e-9), 1, LEVELS.size - 1)
+    right = _rows_above(probabilities)
     rows = np.arange(probabilities.size)
     at_left = LEVELS[right - 1]
     if p_zero is not None:

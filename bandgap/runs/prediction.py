@@ -295,11 +295,16 @@ def _inputs_and_judgements(
 
 
 def record_predictions(
-    run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords
+    run: Run,
+    records: Sequence[StructureRecord],
+    drawn: DrawnRecords,
+    *,
+    level: float | None = None,
 ) -> Predictions:
     """Return the predictions of a stored run; refused records have a row with empty numbers.
 
-    Intervals of structures that are described in part are wider (`runs.new_structures`).
+    `level` is the only one at which intervals are needed, None for all. Intervals of structures
+    that are described in part are wider (`runs.new_structures`).
     """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
@@ -330,6 +335,7 @@ def record_predictions(
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
         domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
+        level=level,
     )
     if not _has_unknown_elements(run, records):
         return predictions

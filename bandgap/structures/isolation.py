@@ -22,7 +22,6 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from bandgap.foundation.children import interpreter, one_thread
 from bandgap.foundation.errors import printable
 from bandgap.foundation.forks import can_fork, close_files_except, fork_process
 from bandgap.structures.contents import SMALL, megabytes
@@ -241,6 +240,9 @@ def _forked(parts_of: Callable[..., Any]) -> "_Reader":
 
 
 def _spawned(parts_of: Callable[..., Any]) -> "_Reader":
+    # Not needed in a command.
+    from bandgap.foundation.children import interpreter, one_thread
+
     process = subprocess.Popen(
         interpreter("bandgap.structures.reader_main", parts_of.__module__, parts_of.__qualname__),
         stdin=subprocess.PIPE,

@@ -124,7 +124,8 @@ class ServedModel:
         drawn: DrawnRecords,
         interval: _Interval,
     ) -> list[Row]:
-        predictions = record_predictions(self.run, records, drawn)
+        level = None if interval.window else interval.level
+        predictions = record_predictions(self.run, records, drawn, level=level)
         if self.calibrator is not None:
             predictions = self.calibrator.apply(predictions)
         predictions = interval.changes.apply(predictions)

@@ -270,3 +270,16 @@ def test_predictions_import_loads_no_heavy_library():
 def test_zero_end_note_is_one_sentence():
     assert ZERO_END_NOTE.endswith(".")
     assert ". " not in ZERO_END_NOTE
+
+
+@pytest.mark.parametrize("level", [0.01, 0.333, 0.95, 0.99])
+def test_only_the_quantiles_of_one_level_are_computed_far_from_the_training_set(level):
+    """Their draws are 8 eV apart, the noise is 0.2 eV."""
+    far = {name: ["x", "y"] for name in ("ids", "files", "formulas", "domain", "problem")}
+    draws = RNG.normal(3.0, 8.0, (300, 2))
+    noise = RNG.uniform(0.1, 0.2, 300)
+    full = predictions_from_draws(draws, noise, **far, status=["ok"] * 2)
+    part = predictions_from_draws(draws, noise, **far, status=["ok"] * 2, level=level)
+    np.testing.assert_allclose(part.interval(level), full.interval(level), rtol=0, atol=1e-8)
+    assert np.isfinite(part.quantiles_new).sum(axis=0).max() <= 4
+    assert np.isfinite(full.quantiles_new).all()
