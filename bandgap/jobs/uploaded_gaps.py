@@ -85,8 +85,8 @@ def uploaded_payload(content: bytes, *, name: str, **settings: str | None) -> di
 
 def labels_of(payload: Mapping[str, Any]) -> tuple[Labels, dict[str, Labels]]:
     """Return the gaps of a payload, and its other gap columns by header."""
-    others = {header: _from_json(rows) for header, rows in payload["other_columns"].items()}
-    return _from_json(payload["table"]), others
+    other_labels = {header: _from_json(rows) for header, rows in payload["other_columns"].items()}
+    return _from_json(payload["table"]), other_labels
 
 
 def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) -> int:
