@@ -17,7 +17,7 @@ def mixture_quantiles(
     sds: ArrayLike,
     probabilities: ArrayLike,
     *,
-    needed: slice | NDArray[np.intp] = slice(None),
+    needed_rows: slice | NDArray[np.intp] = slice(None),
 ) -> Floats:
     """Return the quantiles of the equal-weight mixture of N(means[d], sds[d]^2) over draws, to
     1e-9.
@@ -33,7 +33,7 @@ def mixture_quantiles(
         Standard deviations of the components, (draw,) or (draw, n).
     probabilities
         Probabilities (k,) in (0, 1).
-    needed
+    needed_rows
         Indices of the probabilities whose quantiles are needed; others may be NaN. Components of
         very different places take 20 times as long for 199 quantiles as for four.
 
@@ -65,8 +65,8 @@ def mixture_quantiles(
         from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
         uneven = np.full((checked.size, np.count_nonzero(is_uneven)), np.nan)
-        uneven[needed] = uneven_quantiles(
-            centres[:, is_uneven], spreads[:, is_uneven], checked[needed]
+        uneven[needed_rows] = uneven_quantiles(
+            centres[:, is_uneven], spreads[:, is_uneven], checked[needed_rows]
         )
         quantiles[:, is_uneven] = uneven
     return quantiles

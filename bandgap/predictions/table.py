@@ -354,8 +354,8 @@ def predictions_from_draws(
 
     if p_metal is None:
         sd_new = mixture_sd(mixture_centres, mixture_sds)
-        needed = slice(None) if level is None else _rows_of_level(level)
-        quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS, needed=needed)
+        rows = slice(None) if level is None else _rows_of_level(level)
+        quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS, needed_rows=rows)
     else:
         gaps = GapDistribution(mixture_centres, mixture_sds, p_metal[usable])
         sd_new = gaps.sd_eV()
