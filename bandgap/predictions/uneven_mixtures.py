@@ -29,7 +29,6 @@ SMALLEST_EV = 1e-12
 LEFT_OUT = 1e-20  # largest sum of the tails that are left out, in |c|
 VANISHING = 1e-250  # smaller sums are computed by logarithms
 FAR = 14.0  # z from which the asymptotic series of log Phi(-z) is exact to 1e-9
-REACH = 1.0 + 1e-9  # rounding must leave no component out
 MOST_STEPS = 400
 ROOT_2 = math.sqrt(2.0)
 ROOT_2PI = math.sqrt(2.0 * math.pi)
@@ -120,28 +119,17 @@ def _tails(means: Floats, sds: Floats, x: float, farthest: float, sums: Floats) 
 
 @compiled
 def _step(
-    means: Floats,
-    sds: Floats,
-    widest: float,
-    x: float,
-    whole_count: int,
-    fraction: float,
-    sums: Floats,
+    means: Floats, sds: Floats, x: float, whole_count: int, fraction: float, sums: Floats
 ) -> tuple[float, float, float]:
     """Return H at x, the step to its root (not finite where there is none), and A - B.
 
-    `widest` is the largest of `sds`. `sums` (2, 4) receives the tails of the components left and
-    right of x.
+    `sums` (2, 4) receives the tails of the components left and right of x.
     """
     n_left = np.searchsorted(means, x, side="right")
     c = (n_left - whole_count) - fraction
     farthest = -2.0 * math.log(LEFT_OUT * min(abs(c), 1.0) / means.size) if c != 0.0 else np.inf
-    # No component beyond these would count, so that they need not be visited.
-    reach = REACH * widest * math.sqrt(farthest)
-    first = np.searchsorted(means, x - reach)
-    end = np.searchsorted(means, x + reach)
-    _tails(means[first:n_left], sds[first:n_left], x, farthest, sums[0])
-    _tails(means[n_left:end], sds[n_left:end], x, farthest, sums[1])
+    _tails(means[:n_left], sds[:n_left], x, farthest, sums[0])
+    _tails(means[n_left:], sds[n_left:], x, farthest, sums[1])
     above = sums[1, 0] + max(c, 0.0)
     below = sums[0, 0] + max(-c, 0.0)
     if max(above, below) < VANISHING:
@@ -190,7 +178,6 @@ def _fill(
     sums = np.empty((2, 4))
     for i in range(n):
         narrowest = sds[i].min()
-        widest = sds[i].max()
         x = -np.inf
         x_of_sums = np.nan  # where `sums` were computed
         cdf_of_sums = 0.0  # the distribution function there
@@ -209,9 +196,7 @@ def _fill(
             for _ in range(MOST_STEPS):
                 if high - low <= SMALLEST_EV:
                     break
-                value, step, excess = _step(
-                    means[i], sds[i], widest, x, whole_counts[k], fraction[k], sums
-                )
+                value, step, excess = _step(means[i], sds[i], x, whole_counts[k], fraction[k], sums)
                 x_of_sums = x
                 cdf_of_sums = probabilities[k] + excess / count
                 if value < 0.0:

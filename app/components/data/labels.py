@@ -238,7 +238,7 @@ def _match_table(
 
 
 # Every change of the form runs the page again; a large table takes seconds.
-_payload_of = st.cache_data(uploaded_payload, show_spinner=False, max_entries=4)
+_payload_of = st.cache_data(show_spinner=False, max_entries=4)(uploaded_payload)
 
 
 def _preview(dataset: Dataset, table: MatchedTable) -> None:
