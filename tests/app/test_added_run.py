@@ -162,7 +162,10 @@ def test_wrong_run_is_refused_with_the_reason_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"text", "not a zip archive that can be unpacked"), (None, "contains no readable manifest.json")],
+    [
+        (b"text", "not a zip archive that can be unpacked"),
+        (None, "contains no readable manifest.json"),
+    ],
     ids=["no zip", "empty zip"],
 )
 def test_upload_without_a_run_is_refused_before_it_is_stored(
