@@ -31,6 +31,7 @@ SIGMA_CLUSTERING: Final = 0.1
 SIGMA_SPECTRUM: Final = 1.0
 CLUSTERING_BINS: Final = 100  # on [0, 1]
 SPECTRUM_BINS: Final = 200  # on [0, 2]
+_DECIMALS: Final = 9  # of eigenvalues, whose last digits depend on the order of the nodes
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,9 @@ def graph_distances(
 
 
 def _histogram(values: Floats, n_bins: int, *, upper: float) -> Floats:
-    # Eigenvalues lie in [0, 2] up to rounding.
-    counts, _ = np.histogram(np.clip(values, 0.0, upper), bins=n_bins, range=(0.0, upper))
+    # Eigenvalues lie in [0, 2], and some on the edge of a bin, up to rounding.
+    exact = np.clip(np.round(values, _DECIMALS), 0.0, upper)
+    counts, _ = np.histogram(exact, bins=n_bins, range=(0.0, upper))
     return np.asarray(counts / len(values), dtype=np.float64)
 
 
