@@ -14,8 +14,8 @@ continuous ranked probability score of y >= 0 (Gneiting and Raftery 2007, J. Am.
     CRPS = y - 2 b int_0^y S + b^2 int_0^inf S^2
 
 The first integral has a closed form. The second is computed by Gauss-Legendre quadrature in panels
-of three of the smallest standard deviations, to about 1e-9 eV. The quadrature covers the gaps where
-S is neither 0 nor 1.
+of three of the smallest standard deviations there, to about 1e-9 eV. The quadrature covers the gaps
+where S is neither 0 nor 1.
 
 A central interval with a lower end of zero contains more than its probability, because nothing is
 below it. So where the interval begins at zero, its upper end has the probability max(level, 1 - p),
@@ -55,8 +55,7 @@ def enough_metals(n_metals: int, n: int) -> bool:
 
 
 _REACH = 8.5  # standard deviations at which a normal distribution function is 1 to rounding
-_PANEL = 3.0  # width of a panel in smallest standard deviations
-_MOST_PANELS = 1000
+_PANEL = 3.0  # largest width of a panel in standard deviations of the components that vary in it
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 _LAST = 1.0 - 1e-12  # largest probability of a quantile
@@ -233,11 +232,25 @@ def _squared_survival(centres: Floats, sds: Floats) -> float:
         return 0.0
     # Up to here S is 1 to rounding.
     start = max(float((centres - _REACH * sds).min()), 0.0)
-    n_panels = int(np.clip(np.ceil((end - start) / (_PANEL * sds.min())), 1, _MOST_PANELS))
-    width = (end - start) / n_panels
-    x = start + width * (np.arange(n_panels)[:, None] + 0.5 * (1.0 + _NODES))
-    survival = ndtr((centres - x[..., None]) / sds).mean(axis=-1)
-    return start + float(0.5 * width * (survival**2 @ _WEIGHTS).sum())
+    edges = _panel_edges(centres, sds, np.array([start, end]))
+    widths = np.diff(edges)
+    x = edges[:-1, None] + 0.5 * widths[:, None] * (1.0 + _NODES)
+    survival = np.array([ndtr((centres - nodes[:, None]) / sds).mean(axis=-1) for nodes in x])
+    return start + float(0.5 * (survival**2 @ _WEIGHTS) @ widths)
+
+
+def _panel_edges(centres: Floats, sds: Floats, edges: Floats) -> Floats:
+    """Return edges with those between that halve every panel which is too wide for a component."""
+    while True:
+        left = edges[:-1, None]
+        right = edges[1:, None]
+        nearest = np.clip(centres, left, right)
+        varies = np.abs(nearest - centres) < _REACH * sds
+        smallest_sds = np.where(varies, sds, np.inf).min(axis=1)
+        is_wide = np.diff(edges) > _PANEL * smallest_sds
+        if not is_wide.any():
+            return edges
+        edges = np.sort(np.append(edges, 0.5 * (edges[:-1] + edges[1:])[is_wide]))
 
 
 def _integral(t: Floats) -> Floats:

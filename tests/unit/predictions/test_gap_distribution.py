@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
+from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.gap_distribution import GapDistribution, interval_probabilities
 from bandgap.predictions.mixtures import mixture_quantiles
@@ -85,8 +86,6 @@ def test_quantiles_without_metals_are_those_of_the_mixture_cut_at_zero() -> None
 
 
 def test_cut_never_has_a_higher_crps_than_the_mixture() -> None:
-    from bandgap.evaluation.metrics import crps_mixture_each
-
     for y in (0.0, 0.3, 2.0):
         gaps = np.full(3, y)
         plain = crps_mixture_each(gaps, CENTRES, sds=SDS)
@@ -109,6 +108,16 @@ def test_crps_of_one_normal_far_above_zero_is_its_closed_form(sd: float) -> None
     expected = sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
     # rounding of the centre, and the quadrature's 1e-9 eV
     np.testing.assert_allclose(normal.crps_eV(centre + sd * z), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e4, 1e6])
+def test_crps_of_components_of_very_different_widths_is_the_sum_over_pairs(ratio: float) -> None:
+    """Nothing of these mixtures is cut, so that the score is that of `crps_mixture_each`."""
+    centres = np.array([[12.0, 12.0], [12.3, 12.3], [11.9, 12.0]])
+    sds = np.broadcast_to(np.array([[1.0], [1.0 / ratio], [0.5]]), centres.shape)
+    gaps = np.array([12.0, 14.0])
+    expected = crps_mixture_each(gaps, centres, sds=sds)
+    np.testing.assert_allclose(GapDistribution(centres, sds).crps_eV(gaps), expected, atol=1e-9)
 
 
 def test_log_score_is_the_probability_of_a_metal_or_the_density() -> None:
