@@ -363,8 +363,10 @@ def surprise(values: Floats, known_values: Floats) -> Floats:
     """Return -log of the share of known values above each value; exponential beyond the tail."""
     ordered = np.sort(known_values)
     n = len(ordered)
-    shares_above = 1.0 - (np.arange(n) + 0.5) / n
-    inside = -np.log(np.maximum(np.interp(values, ordered, shares_above), TAIL))
+    # equal values are as common as the least surprising of them: all residuals may be zero
+    different, first = np.unique(ordered, return_index=True)
+    shares_above = 1.0 - (first + 0.5) / n
+    inside = -np.log(np.maximum(np.interp(values, different, shares_above), TAIL))
     threshold = float(np.quantile(ordered, 1.0 - TAIL))
     excess = ordered[ordered > threshold] - threshold
     scale = float(excess.mean()) if excess.size else 0.0

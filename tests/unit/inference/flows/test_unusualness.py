@@ -10,6 +10,7 @@ from bandgap.inference.flows.fitting import FlowTraining
 from bandgap.inference.flows.unusualness import (
     Unusualness,
     fit_unusualness,
+    surprise,
 )
 
 N_KNOWN = 300
@@ -135,3 +136,12 @@ def test_fewer_rows_than_a_small_p_value_needs_are_refused() -> None:
 def test_features_of_another_width_are_refused(fitted: Unusualness) -> None:
     with pytest.raises(InputError, match=r"Accepted: \(n, 12\)"):
         fitted.p_values(np.zeros((2, 11)))
+
+
+def test_score_that_most_known_rows_have_is_no_surprise() -> None:
+    """Residuals of descriptors with few features are all zero."""
+    zeros = np.zeros(60)
+    np.testing.assert_allclose(surprise(zeros[:3], zeros), -np.log(1 - 0.5 / 60))
+    some = np.where(np.arange(60) < 40, 0.0, np.arange(60.0))
+    assert surprise(np.zeros(1), some) < 0.01 < 1 < surprise(np.array([45.0]), some)
+    assert (surprise(np.array([1.0]), zeros) > 1e6).all()
