@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -37,16 +35,9 @@ from bandgap.cli.zipped_run import takes_zipped_run
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from bandgap.structures import StructureRecord
-
 # Most structures that `predict` keeps in memory, predicts and writes in one piece: about a minute
 # of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
-EXAMPLES = 3  # ids in a note
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
 RankBy = Literal["reduction", "sd", "distance", "chance", "improvement"]
 StructuresFormat = Literal["poscar", "cif"]
@@ -327,12 +318,11 @@ def evaluate(
     NLL and CRPS are those of a normal distribution with the mean and standard deviation of the
     table.
     """
-    import numpy as np
-
     from bandgap.cli.report import print_figures, write_figures
     from bandgap.datasets.gaps import mixed_levels_warning
     from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian
+    from bandgap.evaluation.predicted_gaps import listed, rows_with_gaps
     from bandgap.predictions.reading import read_predictions
     from bandgap.runs.companion import ids_learned_from
 
@@ -351,51 +341,38 @@ def evaluate(
         gaps, level_of_theory = load_gaps(records, choice)
     if warning := mixed_levels_warning([*table.get("level_of_theory", []), level_of_theory]):
         print_note(f"Warning: {warning}")
-    gap_by_file_and_id = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
-    gap_by_id = _unique_by_id(records, gaps)
-    observed = np.array(
-        [
-            gap_by_file_and_id.get((file, id_), gap_by_id.get(id_, np.nan))
-            for file, id_ in zip(table["file"], table["id"], strict=True)
-        ]
-    )
-    usable = np.isfinite(observed) & np.isfinite(table["mean_eV"].to_numpy(dtype=float))
-    if not usable.any():
-        raise InputError(
-            f"{predictions}: no row has both a prediction and a known gap. The ids must be "
-            "those of the structures."
-        )
-    rows = table[usable]
+    try:
+        rows, observed, sentences = rows_with_gaps(table, records, gaps)
+    except InputError as error:
+        raise InputError(f"{predictions}: {error}") from error
+    for sentence in sentences:
+        print_note(sentence)
     if rows["level"].nunique() > 1 or rows["interval"].nunique() > 1:
         raise InputError(
             f"{predictions}: rows of different levels or kinds of interval. Evaluate one "
             "table of predict at a time."
         )
-    figures: dict[str, float] = {"n": int(usable.sum())} | evaluate_gaussian(
-        observed[usable],
-        rows["mean_eV"].to_numpy(dtype=float),
+    means = rows["mean_eV"].to_numpy(dtype=float)
+    figures: dict[str, float] = {"n": len(rows)} | evaluate_gaussian(
+        observed,
+        means,
         sd=rows["sd_eV"].to_numpy(dtype=float),
         lower=rows["lower_eV"].to_numpy(dtype=float),
         upper=rows["upper_eV"].to_numpy(dtype=float),
         level=float(rows["level"].iloc[0]),
     )
-    means = rows["mean_eV"].to_numpy(dtype=float)
-    gaps_of_rows = observed[usable]
-    context = error_context(gaps_of_rows, means, mean_gap=float(gaps_of_rows.mean()))
+    context = error_context(observed, means, mean_gap=float(observed.mean()))
     figures |= context
     print_figures(figures)
-    n_rows = int(usable.sum())
-    for sentence in error_sentences(n=n_rows, rmse_eV=figures["rmse_eV"], context=context):
+    for sentence in error_sentences(n=len(rows), rmse_eV=figures["rmse_eV"], context=context):
         print_note(sentence)
     learned_from = ids_learned_from(predictions)
     learned_rows = [id_ for id_ in rows["id"] if id_ in learned_from]
     if learned_rows:
-        examples = ", ".join(learned_rows[:EXAMPLES])
-        more = f" and {len(learned_rows) - EXAMPLES:,} more" if len(learned_rows) > EXAMPLES else ""
         print_note(
-            f"{len(learned_rows):,} of these {n_rows:,} structures have the id of one that the run "
-            f"learned from ({examples}{more}). Errors of new structures are larger: leave "
-            "these out."
+            f"{len(learned_rows):,} of these {len(rows):,} structures have the id of one that the"
+            f" run learned from ({listed(learned_rows)}). Errors of new structures are larger:"
+            " leave these out."
         )
     if rows["interval"].iloc[0] == "credible":
         print_note(
@@ -403,11 +380,3 @@ def evaluate(
             "often than the level says."
         )
     write_figures(json_file, figures)
-
-
-def _unique_by_id(
-    records: Sequence[StructureRecord], gaps: NDArray[np.float64]
-) -> dict[str, float]:
-    """Return the gaps by id, without ids of several structures."""
-    counts = Counter(record.id for record in records)
-    return {r.id: float(gap) for r, gap in zip(records, gaps, strict=True) if counts[r.id] == 1}

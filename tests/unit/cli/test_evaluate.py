@@ -159,6 +159,47 @@ def test_evaluate_of_other_structures_says_that_ids_differ(
     assert "no row has both a prediction and a known gap" in result.stderr
 
 
+def test_evaluate_refuses_a_table_with_two_rows_of_a_structure(
+    run: Run, table: Path, waters: Path
+) -> None:
+    """Also where the rows of the second table are of another file."""
+    header, *rows = table.read_text().splitlines()
+    copies = [row.replace("waters.extxyz", "old.extxyz") for row in rows[:2]]
+    table.write_text("\n".join([header, *rows, *copies]) + "\n")
+    result = run("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV")
+    assert result.exit_code == 1
+    assert "structures with several rows: 2 (water-0, water-1)." in " ".join(result.stderr.split())
+
+
+def test_evaluate_leaves_out_and_names_rows_of_another_formula(
+    run: Run, table: Path, waters: Path
+) -> None:
+    figures = figures_of(run, table, waters)
+    lines = table.read_text().splitlines()
+    lines[2] = lines[2].replace("H2O", "H4O2")  # another cell of the same structure
+    table.write_text("\n".join(lines) + "\n")
+    assert figures_of(run, table, waters) == figures
+    table.write_text("\n".join([*lines[:3], lines[3].replace("H2O", "H2S"), *lines[4:]]) + "\n")
+    assert figures_of(run, table, waters)["n"] == 6
+    words = ("--predictions", table, "--structures", waters, "--label", "gap_eV")
+    stderr = " ".join(run("evaluate", *words).stderr.split())
+    assert "of another formula: 1 of 7" in stderr
+    assert "water-2 is H2S in the table and H2O here" in stderr
+
+
+def test_evaluate_names_labels_without_a_prediction_and_means_outside_their_intervals(
+    run: Run, table: Path, waters: Path
+) -> None:
+    header, *rows = table.read_text().splitlines()
+    cells = rows[3].split(",")
+    cells[3] = "8.5"  # above the interval
+    table.write_text("\n".join([header, *rows[1:3], ",".join(cells), *rows[4:]]) + "\n")
+    words = ("--predictions", table, "--structures", waters, "--label", "gap_eV")
+    stderr = " ".join(run("evaluate", *words).stderr.split())
+    assert "without a prediction: 2 (water-0, water-7)." in stderr
+    assert "outside of their own intervals: 1 (water-3)." in stderr
+
+
 def test_evaluate_of_an_absent_key_names_the_keys_that_there_are(
     run: Run, table: Path, waters: Path
 ) -> None:
