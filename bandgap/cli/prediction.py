@@ -215,7 +215,8 @@ def compute_next(
     """Rank structures without known gaps by the benefit of computing each, and write a CSV.
 
     Structures with a warning on the content of their file, such as missing hydrogens, have no rank.
-    They are at the end of the table, with the reason.
+    They are at the end of the table, with the reason. Structures that the run learned from or was
+    tested on are left out, also with other ids, orders of atoms or cells.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.replacement import write_whole
@@ -287,6 +288,8 @@ def compute_next(
         )
         write_whole(structures_out, archive)
         typer.echo(f"{len(rows):,} structures, each in a folder, written to {structures_out}")
+    if sentence := ranked.known_sentence:
+        print_note(sentence)
     if ranked.n_not_ranked:
         print_note(
             f"{ranked.n_not_ranked:,} structures have a warning on the content of the "
@@ -323,6 +326,7 @@ def evaluate(
     from bandgap.evaluation.error_context import error_context, error_sentences
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.evaluation.predicted_gaps import listed, rows_with_gaps
+    from bandgap.predictions.counting import LEARNED_FROM
     from bandgap.predictions.reading import read_predictions
     from bandgap.runs.companion import ids_learned_from
 
@@ -367,12 +371,13 @@ def evaluate(
     for sentence in error_sentences(n=len(rows), rmse_eV=figures["rmse_eV"], context=context):
         print_note(sentence)
     learned_from = ids_learned_from(predictions)
-    learned_rows = [id_ for id_ in rows["id"] if id_ in learned_from]
+    is_learned = rows["problem"].str.contains(LEARNED_FROM) | rows["id"].isin(learned_from)
+    learned_rows = rows["id"][is_learned].tolist()
     if learned_rows:
         print_note(
-            f"{len(learned_rows):,} of these {len(rows):,} structures have the id of one that the"
-            f" run learned from ({listed(learned_rows)}). Errors of new structures are larger:"
-            " leave these out."
+            f"{len(learned_rows):,} of these {len(rows):,} structures are some that the run learned"
+            f" from, or have their ids ({listed(learned_rows)}). Errors of new structures are"
+            " larger: leave these out."
         )
     if rows["interval"].iloc[0] == "credible":
         print_note(

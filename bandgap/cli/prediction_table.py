@@ -176,7 +176,12 @@ def echo_prediction_counts(
     counts: Counter[str], model_folder: Path, *, out: Path, extxyz: Path | None
 ) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
-    from bandgap.predictions.counting import UNLIKE, domain_counts, unusual_counts_sentence
+    from bandgap.predictions.counting import (
+        LEARNED,
+        UNLIKE,
+        domain_counts,
+        unusual_counts_sentence,
+    )
     from bandgap.runs.prediction import stored_calibrator
     from bandgap.storage.manifests import read_manifest
 
@@ -197,6 +202,11 @@ def echo_prediction_counts(
         print_note(
             f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; "
             "read the column domain."
+        )
+    if counts[LEARNED]:
+        print_note(
+            f"{counts[LEARNED]:,} structures are some that the run learned from: their predictions"
+            " are no test; read the column problem."
         )
     if sentence := unusual_counts_sentence(counts):
         print_note(sentence)

@@ -20,6 +20,8 @@ UNUSUAL: Final = "unusual"  # by the p-value of the domain, of those that are as
 ASSESSED: Final = "assessed"
 NOT_ASSESSABLE: Final = "not assessable"
 OUTSIDE: Final = "outside"  # baseline or electron levels outside the range of the training set
+LEARNED: Final = "learned"
+LEARNED_FROM: Final = "The run learned from this structure"  # in the problem of such a row
 
 
 def counts_of(predictions: Predictions) -> Counter[str]:
@@ -33,6 +35,7 @@ def counts_of(predictions: Predictions) -> Counter[str]:
         counts[FAR] += rows * ("Farther from the training set" in text)
         counts[ELEMENTS] += rows * text.startswith("Contains ")
         counts[OUTSIDE] += rows * (" eV of the training set" in text)
+    counts[LEARNED] = sum(LEARNED_FROM in text for text in predictions.problem)
     if predictions.domain_p is not None:
         numbers = unusual_counts(predictions.domain_p[0], predictions.status)
         counts.update(dict(zip((UNUSUAL, ASSESSED, NOT_ASSESSABLE), numbers, strict=True)))

@@ -77,6 +77,17 @@ class NextStructures:
     p_window: Floats | None = None  # (k,)
     depth_eV: Floats | None = None  # (k,)
     window_ranking: WindowRanking | None = None
+    n_known: int = 0  # structures whose gap is known, which are not compared
+
+    @property
+    def known_sentence(self) -> str:
+        """How many structures have no rank because their gap is known, "" for none."""
+        if not self.n_known:
+            return ""
+        return (
+            f"Without a rank, as the gap is known: {self.n_known:,}. The run learned from these"
+            " structures or was tested on them, or the data set has their gaps."
+        )
 
     @property
     def window_sentence(self) -> str:
@@ -251,4 +262,5 @@ def next_structures(
         p_window=None if window is None else predictions.window_probability(window)[rows],
         depth_eV=None if window is None else predictions.window_depth_eV(window)[rows],
         window_ranking=window_ranking,
+        n_known=int(details.labelled.sum()),
     )

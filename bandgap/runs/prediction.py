@@ -43,6 +43,7 @@ class DrawnRecords:
     draws: PredictiveDraws  # at the k usable records
     judgements: tuple[Judgement, ...]  # (n,)
     problems: tuple[str, ...]  # (n,), "" for none
+    known: NDArray[np.int64]  # (n,) number of each in the run's known structures, or -1
     domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
@@ -243,11 +244,16 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
         for (records, described, _), (_, usable, *_) in zip(requests, prepared, strict=True)
     ]
     return [
-        DrawnRecords(usable, draws, judgements, problems, domain_p)
-        for (_, usable, judgements, problems), draws, domain_p in zip(
-            prepared, draws_by_request, domain_ps, strict=True
+        DrawnRecords(usable, draws, judgements, problems, _known_numbers(run, records), domain_p)
+        for (records, *_), (_, usable, judgements, problems), draws, domain_p in zip(
+            requests, prepared, draws_by_request, domain_ps, strict=True
         )
     ]
+
+
+def _known_numbers(run: Run, records: Sequence[StructureRecord]) -> NDArray[np.int64]:
+    """Return which of the run's known structures each record is, (n,), -1 for none."""
+    return np.full(len(records), -1) if run.known is None else run.known.distances.copied(records)
 
 
 def _domain_p(
@@ -314,9 +320,10 @@ def record_predictions(
         full[:, drawn.usable] = values
         return full
 
+    learned = [run.known.sentence(number) if run.known else "" for number in drawn.known]
     is_ok = [
-        record.status == "ready" and judgement.text == "ok"
-        for record, judgement in zip(records, drawn.judgements, strict=True)
+        record.status == "ready" and judgement.text == "ok" and not text
+        for record, judgement, text in zip(records, drawn.judgements, learned, strict=True)
     ]
     predictions = predictions_from_draws(
         scatter(draws.flat_means_eV),
@@ -330,7 +337,9 @@ def record_predictions(
             "refused" if i not in usable else "ok" if ok else "warning"
             for i, ok in enumerate(is_ok)
         ],
-        problem=drawn.problems,
+        problem=[
+            "; ".join(filter(None, texts)) for texts in zip(drawn.problems, learned, strict=True)
+        ],
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
@@ -377,12 +386,14 @@ def record_details(
 ) -> "PredictionDetails":
     """Return the details of predictions; `labelled` (n,) says which records have a known gap.
 
-    Draws and noise of structures that are described in part are as wide as their intervals.
+    So have those that the run learned from or was tested on. Draws and noise of structures that are
+    described in part are as wide as their intervals.
     """
     from bandgap.predictions.details import PredictionDetails, joint_subset
 
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
+    labelled = labelled | (drawn.known >= 0)
     unlabelled = ~labelled[drawn.usable]
     draws = drawn.draws
     rows = drawn.usable[unlabelled]

@@ -41,6 +41,7 @@ from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
     # Imported when a run has a density.
+    from bandgap.runs.known_structures import KnownStructures
     from bandgap.runs.run_density import RunDensity
 
 DRAWS = "draws.safetensors"
@@ -54,7 +55,8 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
-    `density` is that of the structures that it learned from, or None.
+    `density` is that of the structures that it learned from, or None. `known` tells the structures
+    that it learned from or was tested on, None for a run of an earlier version.
     """
 
     posterior: Posterior
@@ -63,6 +65,7 @@ class Run:
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
     density: "RunDensity | None" = None
+    known: "KnownStructures | None" = None
 
     @property
     def baseline(self) -> str:
@@ -156,7 +159,10 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 
             with without_layer_cache():
                 check_references(path, manifest, predict)
-    return Run(posterior, descriptor, domain, manifest, conformal, _density_of(path))
+    from bandgap.runs.known_structures import load_known
+
+    density = _density_of(path)
+    return Run(posterior, descriptor, domain, manifest, conformal, density, load_known(path))
 
 
 def _density_of(folder: Path) -> "RunDensity | None":

@@ -38,6 +38,7 @@ from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictio
 from bandgap.predictions.table import Predictions
 from bandgap.runs.described_split import described_split
 from bandgap.runs.fitting import fit_members
+from bandgap.runs.known_structures import save_known
 from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.parent_test import ParentTest
@@ -480,6 +481,8 @@ def report(
             references=train.records,
             baseline_eV=train.baseline_eV,
         )
+        learned_from = [*train.records, *tables.held_back.records]
+        save_known(new_folder, learned_from, tables.test.records)
         if density is not None:
             save_density(new_folder, density)
 

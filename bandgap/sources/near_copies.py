@@ -1,12 +1,13 @@
-"""Near-copies of target structures in the data of a source, by distances that the source stores.
+"""Near-copies of structures in the data of a source or a run, by distances that it stores.
 
 The definition of a near-copy is that of `bandgap.structures.near_copies`.
 """
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,19 @@ from bandgap.sources.overlap import load_arrays
 from bandgap.structures import StructureRecord
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.near_copies import N_QUANTILES, NEAR_ANGSTROM, has_near_copy
-from bandgap.structures.same_crystals import neighbour_distances
+from bandgap.structures.same_crystals import N_NEAREST, TOLERANCE_ANGSTROM, neighbour_distances
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 NAMES = ("formulas", "ends", "values")  # of the stored arrays
 LARGEST_STORED = 6e4  # Angstrom; float16 ends at 65,504
+_ROUNDING = 2.0**-11  # of float16, relative
 
 
 @dataclass(frozen=True, eq=False)
-class SourceDistances:
-    """Distances between the atoms of the structures of a source, by which near-copies are found.
+class StoredDistances:
+    """Distances between the atoms of structures, by which near-copies of them are found.
 
     Parameters
     ----------
@@ -36,57 +41,94 @@ class SourceDistances:
         End of every structure's distances in `values` (structure,).
     values
         The distances of all structures in Angstrom, rounded to about 0.002 A.
+    n_nearest
+        Number of nearest atoms to which they are.
     """
 
     formulas: NDArray[np.uint64]
     ends: NDArray[np.int64]
     values: NDArray[np.float16]
+    n_nearest: int = N_NEAREST
 
     @classmethod
-    def of(cls, records: Sequence[StructureRecord]) -> "SourceDistances":
+    def of(
+        cls, records: Sequence[StructureRecord], *, n_nearest: int = N_NEAREST
+    ) -> "StoredDistances":
         """Return the distances of all structures that were read, 1 to 5 ms each."""
         readable = [record for record in records if record.atoms is not None]
         distances = [
-            np.minimum(neighbour_distances(record, n_quantiles=N_QUANTILES), LARGEST_STORED).astype(
-                np.float16
-            )
+            np.minimum(_distances(record, n_nearest), LARGEST_STORED).astype(np.float16)
             for record in readable
         ]
         return cls(
             np.array([formula_key(record) for record in readable], dtype=np.uint64),
             np.cumsum([len(values) for values in distances], dtype=np.int64),
             np.concatenate([np.empty(0, np.float16), *distances]),
+            n_nearest,
         )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, to store them."""
+        return {name: getattr(self, name) for name in NAMES}
 
     def n_near_copies(self, records: Sequence[StructureRecord]) -> int:
         """Return how many of the records have a near-copy among these structures."""
-        rows_by_formula: dict[int, list[int]] = defaultdict(list)
-        for row, key in enumerate(self.formulas.tolist()):
-            rows_by_formula[key].append(row)
         return sum(
-            self._has_near_copy(record, rows)
-            for record in records
-            if record.atoms is not None and (rows := rows_by_formula.get(formula_key(record)))
+            bool((differences.mean(axis=1) <= NEAR_ANGSTROM).any())
+            for differences, _, _ in map(self._compared, records)
         )
 
-    def _has_near_copy(self, record: StructureRecord, rows: Sequence[int]) -> bool:
-        values = neighbour_distances(record, n_quantiles=N_QUANTILES)
-        starts = [self.ends[row] - values.size for row in rows]
-        stored = np.array([self.values[start : start + values.size] for start in starts])
-        differences = np.abs(stored.astype(np.float64) - values).mean(axis=1)
-        return bool(differences.min() <= NEAR_ANGSTROM)
+    def copied(self, records: Sequence[StructureRecord]) -> Ints:
+        """Return the number (n,) of the first structure that each record is, -1 for none."""
+        numbers = np.full(len(records), -1)
+        for i, (differences, rows, rounding) in enumerate(map(self._compared, records)):
+            same = np.flatnonzero((differences <= TOLERANCE_ANGSTROM + rounding).all(axis=1))
+            if same.size:
+                numbers[i] = rows[same[0]]
+        return numbers
+
+    def _compared(self, record: StructureRecord) -> tuple[Floats, list[int], Floats]:
+        """Return the differences (k, m) of distances from structures with the record's formula.
+
+        The numbers of these k structures follow, and the largest rounding (m,) of what is stored.
+        """
+        rows = self._rows_by_formula.get(formula_key(record), []) if record.atoms else []
+        if not rows:
+            return np.empty((0, 1)), rows, np.empty(1)
+        distances = _distances(record, self.n_nearest)
+        places = self.ends[rows, None] - distances.size + np.arange(distances.size)
+        stored = self.values.take(places, mode="clip").astype(np.float64)
+        return np.abs(stored - distances), rows, _ROUNDING * distances
+
+    @cached_property
+    def _rows_by_formula(self) -> dict[int, list[int]]:
+        rows: dict[int, list[int]] = defaultdict(list)
+        for row, key in enumerate(self.formulas.tolist()):
+            rows[key].append(row)
+        return rows
 
 
 def distances_of(records: Sequence[StructureRecord]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `SourceDistances` by name, to store them with the keys of a source."""
-    distances = SourceDistances.of(records)
-    return {name: getattr(distances, name) for name in NAMES}
+    """Return the arrays of `StoredDistances` by name, to store them with the keys of a source."""
+    return StoredDistances.of(records).arrays()
+
+
+def stored_distances(
+    arrays: Mapping[str, NDArray[Any]], *, n_nearest: int = N_NEAREST
+) -> StoredDistances:
+    """Return the distances in stored arrays, in which keys may be signed."""
+    formulas = arrays["formulas"].view(np.uint64)
+    return StoredDistances(formulas, arrays["ends"], arrays["values"], n_nearest)
 
 
 def has_distances(folder: Path) -> bool:
     """Return whether a source stores the distances. Raises ArtifactError if they are damaged."""
     arrays = load_arrays(folder)
     return arrays is not None and set(NAMES) <= arrays.keys()
+
+
+def _distances(record: StructureRecord, n_nearest: int) -> Floats:
+    return neighbour_distances(record, n_quantiles=N_QUANTILES, n_nearest=n_nearest)
 
 
 def formula_key(record: StructureRecord) -> int:
@@ -104,10 +146,7 @@ def near_copies_in_source(folder: Path, records: Sequence[StructureRecord]) -> i
     """
     arrays = load_arrays(folder)
     if arrays is not None and set(NAMES) <= arrays.keys():
-        stored = SourceDistances(
-            arrays["formulas"].view(np.uint64), arrays["ends"], arrays["values"]
-        )
-        return stored.n_near_copies(records)
+        return stored_distances(arrays).n_near_copies(records)
     source_records = shipped_records(folder)
     if source_records is None:
         return None

@@ -149,14 +149,16 @@ def _groups(distances: list[Floats]) -> list[int]:
     return first.tolist()
 
 
-def neighbour_distances(record: StructureRecord, *, n_quantiles: int = N_QUANTILES) -> Floats:
+def neighbour_distances(
+    record: StructureRecord, *, n_quantiles: int = N_QUANTILES, n_nearest: int = N_NEAREST
+) -> Floats:
     """Return quantiles over the atoms of each element of the distances to the nearest atoms.
 
     The quantiles are values of the sorted distances, so that a supercell has the same ones.
     """
     atoms = record.atoms
     assert atoms is not None
-    nearest = _nearest(atoms.positions, cell=atoms.cell.array, pbc=atoms.pbc)
+    nearest = _nearest(atoms.positions, cell=atoms.cell.array, pbc=atoms.pbc, n_nearest=n_nearest)
     numbers = atoms.numbers
     shares = (np.arange(n_quantiles) + 0.5) / n_quantiles
     columns = []
@@ -166,15 +168,15 @@ def neighbour_distances(record: StructureRecord, *, n_quantiles: int = N_QUANTIL
     return np.concatenate(columns).ravel()
 
 
-def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_]) -> Floats:
-    """Return the sorted distances (atom, N_NEAREST) to the nearest atoms, 0 where there are none.
+def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_], n_nearest: int) -> Floats:
+    """Return the sorted distances (atom, n_nearest) to the nearest atoms, 0 where there are none.
 
     Images of atoms are made in a growing range until all nearest atoms are inside it.
     """
     n = len(positions)
     if not pbc.any():
-        n_found = min(N_NEAREST, n - 1)
-        padded = np.zeros((n, N_NEAREST))
+        n_found = min(n_nearest, n - 1)
+        padded = np.zeros((n, n_nearest))
         if n_found:
             all_distances = np.asarray(cKDTree(positions).query(positions, k=n_found + 1)[0])
             padded[:, :n_found] = all_distances[:, 1:]
@@ -183,14 +185,14 @@ def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_]) -> Floa
     fractional = positions @ np.linalg.inv(vectors)
     wrapped = np.where(pbc, fractional % 1.0, fractional) @ vectors
     volume = abs(float(np.linalg.det(vectors)))
-    radius = 1.3 * (3 * (N_NEAREST + 1) * volume / (4 * math.pi * n)) ** (1 / 3)
+    radius = 1.3 * (3 * (n_nearest + 1) * volume / (4 * math.pi * n)) ** (1 / 3)
     while True:
         counts = np.where(pbc, np.ceil(radius / heights(vectors)), 0).astype(int)
         ranges = [np.arange(-count, count + 1) for count in counts]
         shifts = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
         images = (wrapped[None] + (shifts @ vectors)[:, None]).reshape(-1, 3)
-        n_found = min(N_NEAREST, len(images) - 1)
+        n_found = min(n_nearest, len(images) - 1)
         nearest = np.asarray(cKDTree(images).query(wrapped, k=n_found + 1)[0])[:, 1:]
-        if n_found == N_NEAREST and nearest.max() <= radius:
+        if n_found == n_nearest and nearest.max() <= radius:
             return nearest
         radius *= 1.5

@@ -91,7 +91,7 @@ def next_list(
     )
     return NextList(
         _table(selection, _predictions, _details),
-        _sentence(selection),
+        " ".join(filter(None, (_sentence(selection), selection.known_sentence))),
         _not_ranked(selection),
         tuple(selection.rows.tolist()),
         tuple(selection.rows.tolist() + selection.not_ranked.tolist()),

@@ -18,6 +18,7 @@ from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.structure_filter import StructureFilter
+from bandgap.predictions.counting import LEARNED_FROM
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import DOMAIN_P
 from bandgap.structures.elements import ELEMENTS
@@ -221,8 +222,9 @@ class Table:
         return " ".join(filter(None, (problem, domain if domain != "ok" else "")))
 
     def _note(self, row: int) -> str:
-        learned = self.columns["id"][row] in self.learned
-        return " ".join(filter(None, (self._problems(row), _LEARNED if learned else "")))
+        problems = self._problems(row)
+        is_named = self.columns["id"][row] not in self.learned or LEARNED_FROM in problems
+        return " ".join(filter(None, (problems, "" if is_named else _LEARNED)))
 
 
 def _p_value(values: Mapping[str, Any]) -> str:

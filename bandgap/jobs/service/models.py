@@ -31,7 +31,7 @@ from bandgap.runs.prediction import (
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
-from bandgap.storage.manifests import CALIBRATOR, DENSITY, MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, DENSITY, KNOWN, MANIFEST
 from bandgap.structures.records import StructureRecord
 
 LEVEL = 0.95
@@ -173,7 +173,7 @@ class ServedModel:
 
 def _fingerprint_of(folder: Path) -> str:
     """Return a fingerprint of the stored files that decide the predictions of a run."""
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, DENSITY, CALIBRATOR)]
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, DENSITY, KNOWN, CALIBRATOR)]
     return fingerprint(
         [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()]
     )

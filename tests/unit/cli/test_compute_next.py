@@ -1,9 +1,11 @@
 """`bandgap compute-next`: the ranked list as a CSV, with unranked structures at its end."""
 
 import csv
+import json
 import zipfile
 from pathlib import Path
 
+import ase.io
 import pytest
 
 from bandgap.structures import read_paths
@@ -16,7 +18,7 @@ def candidates(tmp_path: Path) -> Path:
     folder = tmp_path / "candidates"
     folder.mkdir()
     for k in range(4):
-        text = WATER.format(id=f"new-{k}", gap=0, height=-0.1 - 0.1 * k)
+        text = WATER.format(id=f"new-{k}", gap=0, height=-0.25 - 0.1 * k)
         (folder / f"{k}.extxyz").write_text(
             text + ("cut off here\n" if k == 3 else ""), encoding="utf-8"
         )
@@ -80,6 +82,31 @@ def test_window_ranks_by_its_probability_which_is_that_of_predict(
     assert {row["window"] for row in table} == {"6:7.5"}
     without = run("compute-next", *words[:4], "--rank-by", "chance", "--out", tmp_path / "no.csv")
     assert without.exit_code == 2 and "needs a window" in without.stderr
+
+
+def test_structures_of_the_run_leave_the_rank_and_predict_says_so(
+    run: Run, model: Path, candidates: Path, waters: Path, tmp_path: Path
+) -> None:
+    """Under other ids and with their atoms in another order."""
+    manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
+    n_learned, n_tested = (len(manifest["split"][part]) for part in ("train", "test"))
+    copies = tmp_path / "copies.extxyz"
+    frames = ase.io.read(waters, ":")
+    for k, atoms in enumerate(frames):
+        atoms.info["id"] = f"copy-{k}"
+    ase.io.write(copies, [atoms[[2, 0, 1]] for atoms in frames])
+    words = ("--model", model, "--structures", candidates, "--structures", copies, "--out")
+    ranked = run("compute-next", *words, tmp_path / "next.csv")
+    assert "3 of 3 structures ranked by" in ranked.stdout, ranked.output
+    assert f"as the gap is known: {n_learned + n_tested}." in ranked.stderr
+    assert not any("copy" in row["id"] for row in read(tmp_path / "next.csv"))
+    predicted = run("predict", *words, tmp_path / "predictions.csv")
+    assert f"{n_learned} structures are some that the run learned from" in predicted.stderr
+    told = {
+        row["id"] for row in read(tmp_path / "predictions.csv") if "as water-" in row["problem"]
+    }
+    learned = {id_.replace("water", "copy") for id_ in manifest["split"]["train"]}
+    assert told == learned and n_learned + n_tested == len(frames)
 
 
 def read(path: Path) -> list[dict[str, str]]:

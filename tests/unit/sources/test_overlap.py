@@ -8,7 +8,7 @@ from ase.build import molecule
 from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.foundation.errors import ArtifactError
 from bandgap.sources.near_copies import (
-    SourceDistances,
+    StoredDistances,
     distances_of,
     has_distances,
     near_copies_in_source,
@@ -126,7 +126,7 @@ def displaced(atoms, sd_angstrom):
 
 def test_near_copies_in_the_source_are_displaced_ones_of_the_same_formula():
     ethanol = molecule("CH3CH2OH")
-    source = SourceDistances.of([record(molecule("C6H6")), refused(), record(ethanol)])
+    source = StoredDistances.of([record(molecule("C6H6")), refused(), record(ethanol)])
     target = [
         record(displaced(ethanol, 0.03)),
         record(ethanol),
