@@ -7,6 +7,12 @@ The error of a method falls as a power law of the number of labels n over wide r
 (Cortes et al. 1993, NIPS 6, 327-334; Hestness et al. 2017, arXiv:1712.00409). It is fitted to the
 errors of a few fits, and its uncertainty is measured by a bootstrap over test structures and over
 the draws of the smaller training sets.
+
+The mean of a few squared errors rests on even fewer large ones, so that a bootstrap of m structures
+is too narrow. The squares s count as m' = (sum s)^2 / sum s^2 structures (Kish 1965, Survey
+Sampling, section 11.7). Deviations of the logarithms of bootstrap errors are widened from the
+normal to Student's t distribution with m' - 1 degrees of freedom, by the factor
+t sqrt(m' / (m' - 1)) / z of their quantiles.
 """
 
 import json
@@ -18,6 +24,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
 
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
@@ -43,6 +50,7 @@ EXPONENTS: Final = np.round(np.arange(0.05, 2.001, 0.05), 2)
 _DRAWS: Final = 500
 _GRID: Final = 40  # points of the curve in figure and table
 _LEAST_GAIN: Final = 0.01  # share of the error; a smaller gain is none
+_FEWEST: Final = 3.0  # structures that squared errors count as, at least
 _PERCENTILES: Final = (50 * (1 - PROBABILITY), 50 * (1 + PROBABILITY))
 
 Floats = NDArray[np.float64]
@@ -120,11 +128,11 @@ class LearningCurve:
                 "as many as the run has; an error farther away is a guess."
             )
         error, lower, upper = (float(value) for value in self.at(self.n + more))
-        present = float(self.rmse_eV[:, -1].mean())
+        now = float(self.at(self.n)[0])
         _, least, most = self.gain(more)
         text = (
             f"{more:,} more labels: about {_eV(error)} eV ({_eV(lower)} to {_eV(upper)}); "
-            f"now {_eV(present)} eV with {self.n:,}."
+            f"with the {self.n:,} of now the same curve is at {_eV(now)} eV."
         )
         if least < _LEAST_GAIN:
             return f"{text} The measured errors do not show that more labels of this kind help."
@@ -217,6 +225,9 @@ def learning_curve_of(sizes: ArrayLike, errors_eV: Floats, *, seed: int = 0) -> 
         seeds = rng.integers(n_seeds, size=n_seeds)
         means[draw] = np.sqrt(squares[seeds] @ (structures / n_test)).mean(axis=0)
     rmse_eV = np.sqrt(squares.mean(axis=2))
+    logs = np.log(means)
+    deviations = _widening(squares.mean(axis=(0, 1))) * (logs - logs.mean(axis=0))
+    means = rmse_eV.mean(axis=0) * np.exp(deviations)
     ratio = numbers / numbers[-1]
     lower, upper = np.percentile(means, _PERCENTILES, axis=0)
     return LearningCurve(
@@ -228,6 +239,13 @@ def learning_curve_of(sizes: ArrayLike, errors_eV: Floats, *, seed: int = 0) -> 
         law=fit_power_law(ratio, rmse_eV.mean(axis=0)[None])[0],
         laws=fit_power_law(ratio, means),
     )
+
+
+def _widening(squares: Floats) -> float:
+    """Return the factor of bootstrap deviations over structures with these squared errors (n,)."""
+    n = max(float(squares.sum() ** 2 / (squares**2).sum()), _FEWEST)
+    probability = _PERCENTILES[1] / 100
+    return float(stdtrit(n - 1, probability) / ndtri(probability) * np.sqrt(n / (n - 1)))
 
 
 def fit_power_law(x: ArrayLike, y: Floats) -> Floats:
