@@ -116,6 +116,7 @@ def compare(
 
     # Imported after the inputs were checked, because they import torch.
     from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
+    from bandgap.evaluation.near_copies import compared_copies_sentence
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.compared_fits import (
         append_fit,
@@ -132,7 +133,6 @@ def compare(
         facts_by_method,
         levels_of,
     )
-    from bandgap.runs.near_copies import compared_copies_sentence
 
     set_threads()
     descriptor = chosen_descriptor(preset, species)

@@ -71,7 +71,9 @@ def tested_sentences(manifest: Mapping[str, Any]) -> list[str]:
     tested = manifest.get("tested")
     if not tested:
         return []
-    rmse_eV = float(manifest["metrics"]["rmse_eV"])
+    metrics = manifest["metrics"]
+    names = ("rmse_eV", "test_rmse_eV", "validation_rmse_eV")  # the last two of a source model
+    rmse_eV = float(next(metrics[name] for name in names if name in metrics))
     return error_sentences(n=int(tested["n"]), rmse_eV=rmse_eV, context=tested)
 
 

@@ -20,6 +20,7 @@ from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
 from bandgap.evaluation.gap_scores import gap_figures
 from bandgap.evaluation.metrics import rmse
+from bandgap.evaluation.near_copies import NEAR_COPIES, near_copy_share
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import BandgapError, Cancelled, InputError
@@ -29,7 +30,6 @@ from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, Facts, fit_key, reusable_fits
 from bandgap.runs.compared_tables import Compared, Members, MethodInputs
 from bandgap.runs.fitting import fit_members
-from bandgap.runs.near_copies import NEAR_COPIES, near_copy_share
 from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores, mean_and_sd
 from bandgap.runs.split_rows import split_of
 from bandgap.sources.head_choice import choose_head

@@ -22,7 +22,7 @@ from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_with
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
-from bandgap.evaluation.error_context import error_context
+from bandgap.evaluation.near_copies import near_copies_warning, tested_facts
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
@@ -39,7 +39,6 @@ from bandgap.predictions.table import Predictions
 from bandgap.runs.described_split import described_split
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.known_structures import save_known
-from bandgap.runs.near_copies import near_copies_sentence, near_copy_facts
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.parent_test import ParentTest
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
@@ -62,8 +61,6 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
-from bandgap.structures.formula import reduced_formula
-from bandgap.structures.near_copies import has_near_copy
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.metals import metals_warning
 from bandgap.transfer.shared.method import MIN_ROWS
@@ -559,7 +556,7 @@ def _manifest(
         warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
-    if sentence := _near_copies_sentence(tested, tables):
+    if sentence := near_copies_warning(tested, tables.all_records):
         warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
@@ -590,31 +587,12 @@ def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
     """Return how many structures the errors rest on, and what the errors are compared with."""
     if result.predictions is None:
         return {}
-    gaps_eV = tables.test.gaps_eV
-    predicted_eV = np.asarray(result.predictions.mean_eV, dtype=np.float64)
-    mean_gap = float(tables.train.gaps_eV.mean())
-    context = error_context(gaps_eV, predicted_eV, mean_gap=mean_gap)
-    learned_from = [*tables.train.records, *tables.held_back.records]
-    copies = near_copy_facts(
-        has_near_copy(tables.test.records, learned_from),
-        gaps_eV=gaps_eV,
-        predicted_eV=predicted_eV,
-    )
-    return {"n": len(tables.test), **context, **copies}
-
-
-def _near_copies_sentence(tested: Mapping[str, float], tables: SplitTables) -> str:
-    """Return the warning that test structures have near-copies among those learned from, or ""."""
-    formulas = {
-        reduced_formula(record.atoms.symbols)
-        for record in tables.all_records
-        if record.atoms is not None
-    }
-    return near_copies_sentence(
-        int(tested.get("n_near_copies", 0)),
-        int(tested.get("n", 0)),
-        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
-        one_formula=len(formulas) == 1,
+    return tested_facts(
+        tables.test.records,
+        [*tables.train.records, *tables.held_back.records],
+        gaps_eV=tables.test.gaps_eV,
+        predicted_eV=np.asarray(result.predictions.mean_eV, dtype=np.float64),
+        mean_gap_eV=float(tables.train.gaps_eV.mean()),
     )
 
 

@@ -1,6 +1,5 @@
 """Test rows that a source network does not use in its training, and its error on them."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,8 @@ from bandgap.networks.row_blocks import IN_MEMORY_BYTES
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import source_predictions_eV
 from bandgap.structures import StructureRecord
+
+Floats = NDArray[np.float64]
 
 # Stream of the seed; streams 1 and 2 are those of the extras.
 _STREAM = 3
@@ -93,11 +94,8 @@ def without_test_rows(
     return Table(records, features, table.gaps_eV[used_rows], table.left_out), test
 
 
-def test_rmse_eV(source: SourceModel, test: Table) -> float:
-    """Return the root mean square error of the point estimate on these rows, in eV."""
-    total = 0.0
-    for start in range(0, len(test), _ROWS_PER_CHUNK):
-        chunk = slice(start, start + _ROWS_PER_CHUNK)
-        errors = source_predictions_eV(source, test.features[chunk]) - test.gaps_eV[chunk]
-        total += float(np.sum(errors**2))
-    return math.sqrt(total / len(test))
+def predicted_eV(source: SourceModel, features: NDArray[np.floating[Any]]) -> Floats:
+    """Return the gaps (n,) in eV that the point estimate predicts from raw features (n, p)."""
+    starts = range(0, len(features), _ROWS_PER_CHUNK)
+    chunks = [features[start : start + _ROWS_PER_CHUNK] for start in starts]
+    return np.concatenate([source_predictions_eV(source, chunk) for chunk in chunks])

@@ -39,9 +39,16 @@ Floats = NDArray[np.float64]
 
 
 def save_source(
-    folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]
+    folder: Path,
+    source: SourceModel,
+    *,
+    references: Sequence[StructureRecord],
+    entries: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a source model; up to five of its training structures `references` are stored."""
+    """Write a source model; up to five of its training structures `references` are stored.
+
+    `entries` are further ones of the manifest.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
     arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
@@ -77,7 +84,7 @@ def save_source(
         "metrics": _metrics(source),
         "versions": versions(),
     }
-    write_manifest(folder, manifest)
+    write_manifest(folder, manifest | dict(entries or {}))
 
 
 def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True) -> SourceModel:

@@ -12,16 +12,18 @@ from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.metrics import rmse
+from bandgap.evaluation.near_copies import near_copies_warning, tested_facts
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.added_extras import add_to_heads
 from bandgap.sources.domain import save_domain
-from bandgap.sources.held_back import rows_to_learn, test_rmse_eV
+from bandgap.sources.held_back import predicted_eV, rows_to_learn
 from bandgap.sources.joint import SourceSet, train_joint_sources
-from bandgap.sources.model import SourceConfig
+from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.near_copies import distances_of
-from bandgap.sources.one_set import train_source
+from bandgap.sources.one_set import first_state, train_source
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import KIND, open_sources, save_sources
 from bandgap.sources.stored import save_source
@@ -31,6 +33,7 @@ from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displ
 
 # Largest number of file names in a card.
 MAX_FILE_NAMES = 20
+_JUDGE_BY_TRANSFER = "Judge the source by what a transfer of it gains on other structures."
 
 
 def train_source_folder(
@@ -102,14 +105,39 @@ def train_source_folder(
         device=device,
         progress=progress,
     )
+    held_out_rows = np.empty(0, dtype=np.int64) if test is not None else _held_out(source)
+    held_out = table.rows(held_out_rows) if test is None else test
+    learned_rows = np.setdiff1d(np.arange(len(table)), held_out_rows)
+    predictions_eV = predicted_eV(source, held_out.features)
     if test is not None:
-        card = replace(source.card, n_test=len(test), test_rmse_eV=test_rmse_eV(source, test))
+        test_error_eV = rmse(test.gaps_eV, predictions_eV)
+        card = replace(source.card, n_test=len(test), test_rmse_eV=test_error_eV)
         source = replace(source, card=card)
+    tested = tested_facts(
+        held_out.records,
+        [table.records[i] for i in learned_rows],
+        gaps_eV=held_out.gaps_eV,
+        predicted_eV=predictions_eV,
+        mean_gap_eV=float(table.gaps_eV[learned_rows].mean()),
+    )
+    warning = near_copies_warning(
+        tested, [*table.records, *held_out.records], remedy=_JUDGE_BY_TRANSFER
+    )
+    entries = {"tested": tested, "warnings": [warning] if warning else []}
     with replaced_result(Path(out), kind="source") as folder:
-        save_source(folder, source, references=table.records)
+        save_source(folder, source, references=table.records, entries=entries)
         save_keys(folder, keys_of(table.records), distances_of(table.records))
         save_domain(folder, [table], descriptor)
     return Path(out)
+
+
+def _held_out(source: SourceModel) -> NDArray[np.int64]:
+    """Return the rows that the training of a source held out for early stopping, sorted."""
+    card = source.card
+    _, _, split = first_state(
+        source.network, source.config.training, n=card.n_structures, seed=card.seed
+    )
+    return np.sort(split.held_out.numpy())
 
 
 def train_sources_run(

@@ -3,9 +3,9 @@
 from app import session
 from app.components.shared import stores, words
 from app.components.shared.guide_links import help_link
+from bandgap.evaluation.near_copies import ONE_FORMULA, SMALLEST_SHARE
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
-from bandgap.runs.near_copies import ONE_FORMULA, SMALLEST_SHARE
 from bandgap.runs.requests import TransferRequest
 
 CHECKS = ("check", "import_folder", "label_calculations")

@@ -54,3 +54,18 @@ def test_compare_warns_of_displaced_copies_and_offers_the_grouping(
     errors = [f["figures"]["rmse_eV"] for f in fits if f["method"] == "gaussian_process"]
     assert max(errors[:2]) < 0.1
     assert min(errors[2:]) > 0.5
+
+
+@pytest.mark.parametrize(("split", "n_tested"), [((), 12), (("--split", "30,10"), 20)])
+def test_train_source_warns_of_displaced_copies_as_transfer_does(
+    run: Run, tmp_path: Path, split: tuple[str, ...], n_tested: int
+) -> None:
+    structures = rattled()[:2]
+    species = "Al,As,Br,Cd,Cl,F,Ga,In,K,Li,Mg,Na,O,P,S,Te,Zn"
+    words = ("--label", "gap_eV", "--species", species, "--max-epochs", "3", *split)
+    trained = run("train-source", *structures, *words, "--out", tmp_path / "source")
+    assert trained.exit_code == 0, trained.output
+    warning = f"{n_tested} of {n_tested} test structures have a near-copy"
+    assert warning in " ".join(trained.stderr.split())
+    manifest = json.loads((tmp_path / "source" / "manifest.json").read_text())
+    assert manifest["tested"]["n"] == manifest["tested"]["n_near_copies"] == n_tested

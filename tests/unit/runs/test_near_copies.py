@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.runs.near_copies import (
+from bandgap.evaluation.near_copies import (
     compared_copies_sentence,
     near_copies_sentence,
     near_copy_facts,

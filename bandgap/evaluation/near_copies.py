@@ -4,14 +4,15 @@ An error on such structures says how well a method interpolates between copies, 
 predicts other structures.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.evaluation.error_context import FEWEST
+from bandgap.evaluation.error_context import FEWEST, error_context
 from bandgap.evaluation.metrics import rmse
+from bandgap.structures.records import StructureRecord
 
 if TYPE_CHECKING:  # the dashboard imports this module without the packages of a table
     from bandgap.datasets.splits import Split
@@ -54,6 +55,53 @@ def near_copy_facts(
     return facts
 
 
+def tested_facts(
+    records: Sequence[StructureRecord],
+    learned_from: Sequence[StructureRecord],
+    *,
+    gaps_eV: Floats,
+    predicted_eV: Floats,
+    mean_gap_eV: float,
+) -> dict[str, float]:
+    """Return how many structures an error rests on, and what it is compared with.
+
+    Parameters
+    ----------
+    records, gaps_eV, predicted_eV
+        The n test structures, and their known and predicted gaps (n,) in eV.
+    learned_from, mean_gap_eV
+        The structures learned from, and their mean gap in eV.
+    """
+    from bandgap.structures.near_copies import has_near_copy
+
+    copies = has_near_copy(records, learned_from)
+    return {
+        "n": len(records),
+        **error_context(gaps_eV, predicted_eV, mean_gap=mean_gap_eV),
+        **near_copy_facts(copies, gaps_eV=gaps_eV, predicted_eV=predicted_eV),
+    }
+
+
+def near_copies_warning(
+    tested: Mapping[str, float], records: Iterable[StructureRecord], *, remedy: str = REMEDY
+) -> str:
+    """Return the warning that test structures have near-copies among those learned from, or "".
+
+    `tested` are `tested_facts`, `records` all structures of the split, and `remedy` says what to
+    do.
+    """
+    from bandgap.structures.formula import reduced_formula
+
+    formulas = {reduced_formula(r.atoms.symbols) for r in records if r.atoms is not None}
+    return near_copies_sentence(
+        int(tested.get("n_near_copies", 0)),
+        int(tested.get("n", 0)),
+        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
+        one_formula=len(formulas) == 1,
+        remedy=remedy,
+    )
+
+
 def near_copy_share(table: "Table", split: "Split") -> float:
     """Return the share of a split's test rows with a near-copy among its other rows."""
     learned_from = [*split.train.tolist(), *split.held_back.tolist()]
@@ -83,6 +131,7 @@ def near_copies_sentence(
     *,
     rmse_of_others_eV: float | None = None,
     one_formula: bool = False,
+    remedy: str = REMEDY,
 ) -> str:
     """Return one sentence on near-copies with their number and what to do, "" if there are few.
 
@@ -100,5 +149,5 @@ def near_copies_sentence(
     return (
         f"{n_near:,} of {n_test:,} test structures {verb} a near-copy among the structures learned"
         f" from ({MEANING}), so that the error says little about new compositions{second_error}."
-        f" {ONE_FORMULA if one_formula else REMEDY}"
+        f" {ONE_FORMULA if one_formula else remedy}"
     )
