@@ -242,9 +242,7 @@ def _squared_survival(centres: Floats, sds: Floats) -> float:
 def _panel_edges(centres: Floats, sds: Floats, edges: Floats) -> Floats:
     """Return edges with those between that halve every panel which is too wide for a component."""
     while True:
-        left = edges[:-1, None]
-        right = edges[1:, None]
-        nearest = np.clip(centres, left, right)
+        nearest = np.clip(centres, edges[:-1, None], edges[1:, None])
         varies = np.abs(nearest - centres) < _REACH * sds
         smallest_sds = np.where(varies, sds, np.inf).min(axis=1)
         is_wide = np.diff(edges) > _PANEL * smallest_sds

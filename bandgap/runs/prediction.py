@@ -43,7 +43,7 @@ class DrawnRecords:
     draws: PredictiveDraws  # at the k usable records
     judgements: tuple[Judgement, ...]  # (n,)
     problems: tuple[str, ...]  # (n,), "" for none
-    known: NDArray[np.int64]  # (n,) number of each in the run's known structures, or -1
+    known_numbers: NDArray[np.int64]  # (n,) number of each in the run's known structures, or -1
     domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
@@ -253,7 +253,8 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
 
 def _known_numbers(run: Run, records: Sequence[StructureRecord]) -> NDArray[np.int64]:
     """Return which of the run's known structures each record is, (n,), -1 for none."""
-    return np.full(len(records), -1) if run.known is None else run.known.distances.copied(records)
+    structures = run.known_structures
+    return np.full(len(records), -1) if structures is None else structures.distances.copied(records)
 
 
 def _domain_p(
@@ -320,7 +321,10 @@ def record_predictions(
         full[:, drawn.usable] = values
         return full
 
-    learned = [run.known.sentence(number) if run.known else "" for number in drawn.known]
+    learned = [
+        run.known_structures.sentence(number) if run.known_structures else ""
+        for number in drawn.known_numbers
+    ]
     is_ok = [
         record.status == "ready" and judgement.text == "ok" and not text
         for record, judgement, text in zip(records, drawn.judgements, learned, strict=True)
@@ -393,7 +397,7 @@ def record_details(
 
     is_usable = np.zeros(len(records), dtype=bool)
     is_usable[drawn.usable] = True
-    labelled = labelled | (drawn.known >= 0)
+    labelled = labelled | (drawn.known_numbers >= 0)
     unlabelled = ~labelled[drawn.usable]
     draws = drawn.draws
     rows = drawn.usable[unlabelled]

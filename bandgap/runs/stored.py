@@ -55,8 +55,8 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
-    `density` is that of the structures that it learned from, or None. `known` tells the structures
-    that it learned from or was tested on, None for a run of an earlier version.
+    `density` is that of the structures that it learned from, or None. `known_structures`
+    are those that it learned from or was tested on, None for a run of an earlier version.
     """
 
     posterior: Posterior
@@ -65,7 +65,7 @@ class Run:
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
     density: "RunDensity | None" = None
-    known: "KnownStructures | None" = None
+    known_structures: "KnownStructures | None" = None
 
     @property
     def baseline(self) -> str:

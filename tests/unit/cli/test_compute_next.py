@@ -102,11 +102,11 @@ def test_structures_of_the_run_leave_the_rank_and_predict_says_so(
     assert not any("copy" in row["id"] for row in read(tmp_path / "next.csv"))
     predicted = run("predict", *words, tmp_path / "predictions.csv")
     assert f"{n_learned} structures are some that the run learned from" in predicted.stderr
-    told = {
+    told_ids = {
         row["id"] for row in read(tmp_path / "predictions.csv") if "as water-" in row["problem"]
     }
-    learned = {id_.replace("water", "copy") for id_ in manifest["split"]["train"]}
-    assert told == learned and n_learned + n_tested == len(frames)
+    learned_ids = {id_.replace("water", "copy") for id_ in manifest["split"]["train"]}
+    assert told_ids == learned_ids and n_learned + n_tested == len(frames)
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -86,8 +86,8 @@ def test_distances_of_equal_sets_are_zero_and_order_has_no_effect() -> None:
     assert forth.degree > 0.1
     # eigenvalues of a ring of twelve lie on edges of bins
     ring = cycle(12).edges
-    others = [sequence_of(ring[rng.permutation(12)]) for _ in range(20)]
-    assert graph_distances([sequence_of(ring)], others).spectrum == 0
+    reordered = [sequence_of(ring[rng.permutation(12)]) for _ in range(20)]
+    assert graph_distances([sequence_of(ring)], reordered).spectrum == 0
 
 
 def test_cycles_and_their_open_paths_have_the_distance_of_the_specification() -> None:

@@ -40,8 +40,8 @@ def test_copies_in_other_cells_are_told_and_strained_ones_are_new(tmp_path: Path
         [record(GAAS, "gaas"), record(molecule("C6H6"), "benzene")],
         [record(strained(GAAS, 0.02), "tested")],
     )
-    known = load_known(tmp_path)
-    assert known is not None
+    structures = load_known(tmp_path)
+    assert structures is not None
     records = [
         record(in_another_cell(GAAS)),
         record(molecule("C6H6")[::-1]),
@@ -51,9 +51,9 @@ def test_copies_in_other_cells_are_told_and_strained_ones_are_new(tmp_path: Path
         record(bulk("GaP", "zincblende", 5.65)),
         record(None),
     ]
-    numbers = known.distances.copied(records)
+    numbers = structures.distances.copied(records)
     assert numbers.tolist() == [0, 1, 2, -1, -1, -1, -1]
-    sentences = [known.sentence(number) for number in numbers]
+    sentences = [structures.sentence(number) for number in numbers]
     assert "as gaas:" in sentences[0] and "as benzene:" in sentences[1]
     assert not any(sentences[2:])
 
