@@ -198,11 +198,20 @@ def load_gaps(
     """
     import numpy as np
 
-    from bandgap.datasets.gaps import labels_from_info, large_gaps_warning
+    from bandgap.datasets.gaps import (
+        distinct_levels,
+        labels_from_info,
+        large_gaps_warning,
+        levels_of_records,
+        mixed_levels_warning,
+    )
 
     if choice.key is not None:
         gaps = labels_from_info(records, choice.key, unit=choice.unit)
-        level_of_theory = choice.level_of_theory
+        levels = distinct_levels([choice.level_of_theory, *levels_of_records(records)])
+        level_of_theory = "; ".join(levels)
+        if warning := mixed_levels_warning(levels):
+            print_note(f"Warning: {warning}")
         print_note(
             f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap "
             f"under {choice.key!r}."

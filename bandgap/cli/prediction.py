@@ -323,7 +323,11 @@ def evaluate(
     """
     from bandgap.cli.report import print_figures, write_figures
     from bandgap.datasets.gaps import mixed_levels_warning
-    from bandgap.evaluation.error_context import error_context, error_sentences
+    from bandgap.evaluation.error_context import (
+        error_context,
+        error_sentences,
+        tiny_error_warning,
+    )
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.evaluation.predicted_gaps import listed, rows_with_gaps
     from bandgap.predictions.counting import LEARNED_FROM
@@ -370,6 +374,8 @@ def evaluate(
     print_figures(figures)
     for sentence in error_sentences(n=len(rows), rmse_eV=figures["rmse_eV"], context=context):
         print_note(sentence)
+    if warning := tiny_error_warning(figures):
+        print_note(f"Warning: {warning}")
     learned_from = ids_learned_from(predictions)
     is_learned = rows["problem"].str.contains(LEARNED_FROM) | rows["id"].isin(learned_from)
     learned_rows = rows["id"][is_learned].tolist()

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
+LEVEL_COLUMN = "level_of_theory"  # of a table or structure file: the level of its gaps
 LARGEST_USUAL_GAP_EV = 20.0  # solids with larger gaps are those of helium and neon
 _SHOWN = 5
 _KEYS_SHOWN = 8
@@ -155,6 +156,11 @@ def merged_gaps(
             " to see mixed levels."
         )
     return merged, "; ".join(levels_of_gaps), tuple(filter(None, warnings))
+
+
+def levels_of_records(records: Records) -> tuple[str, ...]:
+    """Return the different levels of theory that structure files state for their gaps."""
+    return distinct_levels(str(record.info.get(LEVEL_COLUMN, "")) for record in records)
 
 
 def distinct_levels(levels: Iterable[str]) -> tuple[str, ...]:

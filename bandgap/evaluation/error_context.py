@@ -1,5 +1,6 @@
 """What an error is worth: compared with the mean gap, and how much of it is a shift."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ CLEAR = 3.0  # standard errors
 SHIFT_SHARE = 0.5  # of the RMSE
 SMALLEST_SHIFT_EV = 0.05
 NOT_BETTER = 0.95  # of the error of the mean gap
+TINY = 0.01  # of the gaps' standard deviation
 
 
 def error_context(observed: Floats, predicted: Floats, *, mean_gap: float) -> dict[str, float]:
@@ -28,6 +30,25 @@ def error_context(observed: Floats, predicted: Floats, *, mean_gap: float) -> di
         "mean_gap_rmse_eV": float(np.sqrt(np.mean((observed - mean_gap) ** 2))),
         "signed_error_eV": float(np.mean(predicted - observed)),
     }
+
+
+def tiny_error_warning(figures: Mapping[str, float]) -> str:
+    """Return a warning about an RMSE below `TINY` of that of the mean gap, else "".
+
+    `figures` are the metrics of a run and what they are compared with (`error_context`).
+
+    >>> tiny_error_warning({"n": 40, "rmse_eV": 0.001, "mean_gap_rmse_eV": 1.0}).partition(" eV")[0]
+    'The RMSE (0.0010'
+    """
+    rmse_eV = figures.get("rmse_eV", math.nan)
+    spread_eV = figures.get("mean_gap_rmse_eV", math.nan)
+    if figures.get("n", 0) < FEWEST or not rmse_eV < TINY * spread_eV:
+        return ""
+    return (
+        f"The RMSE ({rmse_eV:.4f} eV) is below {100 * TINY:g} % of the standard deviation of the"
+        f" gaps ({spread_eV:.2f} eV): were the gaps themselves among the inputs, or are the test"
+        " structures copies of those learned from? The error says nothing about other structures."
+    )
 
 
 def error_sentences(*, n: int, rmse_eV: float, context: Mapping[str, float]) -> list[str]:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.evaluation.curve_verdict import CurveVerdict, curve_verdict
-from bandgap.evaluation.error_context import NOT_BETTER
+from bandgap.evaluation.error_context import NOT_BETTER, TINY
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metrics import coverage, rmse
 from bandgap.evaluation.reliability import coverage_of
@@ -124,6 +124,9 @@ def result_verdict(
         word = "Chains not agreed"
     elif curve.deviates:
         word = f"Intervals {side_of(judged, curve)}"
+    elif share < TINY:
+        word = "Too small an error"
+        purpose = "The gaps themselves may be among the inputs"
     elif rank >= GOOD_RANK and usable_gaps:
         state, word = "good", "Good"
     return ResultVerdict(state, word, f"{purpose}: {'; '.join(parts)}.", curve, chains_agree, n)

@@ -18,6 +18,7 @@ from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, n_features
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES
+from bandgap.evaluation.error_context import tiny_error_warning
 from bandgap.evaluation.gap_scores import gap_figures
 from bandgap.evaluation.metrics import rmse
 from bandgap.evaluation.near_copies import NEAR_COPIES, near_copy_share
@@ -29,7 +30,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, Facts, fit_key, reusable_fits
 from bandgap.runs.compared_tables import Compared, Members, MethodInputs
-from bandgap.runs.fitting import fit_members
+from bandgap.runs.fitting import fit_members, refuse_gaps_as_inputs
 from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores, mean_and_sd
 from bandgap.runs.split_rows import split_of
 from bandgap.sources.head_choice import choose_head
@@ -350,13 +351,19 @@ def _fits_of_split(
             fit = ComparedFit(
                 name, n, seed, {}, 0.0, head, failed=str(error), made_of=work.facts[name]
             )
+        spread_eV = rmse(test.gaps_eV, np.full(len(test), train.gaps_eV.mean()))
+        tiny = tiny_error_warning({**fit.figures, "n": len(test), "mean_gap_rmse_eV": spread_eV})
         yield replace(
             fit,
             n=n,
             figures=_with_near_copies(fit, near_copy_shares[id(inputs)]),
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
-            warnings=(*fit.warnings, *(inputs.warnings if entrant else ())),
+            warnings=(
+                *fit.warnings,
+                *(inputs.warnings if entrant else ()),
+                *filter(None, [tiny]),
+            ),
         )
 
 
@@ -412,6 +419,7 @@ def _fit_one(
         figures = {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}
         return ComparedFit(name, n, seed, figures, 0.0, head, made_of=made_of)
     entrant = entrant_of(name)
+    refuse_gaps_as_inputs(data, entrant.levels)
     method = get_method(entrant.method)
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])

@@ -5,6 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, n_levels
+from bandgap.evaluation.error_context import TINY
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior, mix
@@ -17,6 +21,27 @@ from bandgap.transfer.shared.metals import (
     semiconductors,
     with_metals,
 )
+
+
+def refuse_gaps_as_inputs(data: TargetData, levels: ElectronLevels, *, baseline: str = "") -> None:
+    """Raise InputError where electron levels or the baseline are the gaps that are learned.
+
+    They are the last columns of the features. They are the gaps where the root mean square
+    difference is below `TINY` of the gaps' standard deviation.
+    """
+    kinds: tuple[ElectronLevels, ...] = (METHOD, HUECKEL) if levels == BOTH else (levels,)
+    names = [f"{kind} electron levels" for kind in kinds for _ in range(n_levels(kind))]
+    if baseline:
+        names.append(f"the baseline {baseline}")
+    spread_eV = float(data.gaps_eV.std())
+    for name, values in zip(names[::-1], data.features.T[::-1], strict=False):
+        difference_eV = float(np.sqrt(np.mean((values - data.gaps_eV) ** 2)))
+        if difference_eV < TINY * spread_eV:
+            raise InputError(
+                f"The gaps to learn are those of {name}: they differ by {difference_eV:.2g} eV "
+                f"(root mean square), and the gaps by {spread_eV:.2g} eV among themselves. The "
+                "errors would say nothing of other gaps. Leave them out."
+            )
 
 
 def fit_members(

@@ -5,6 +5,7 @@ from typing import Any
 
 from bandgap.evaluation.calibration import chance_range
 from bandgap.evaluation.calibrators import Calibrator
+from bandgap.evaluation.error_context import tiny_error_warning
 from bandgap.evaluation.heldout import tested_ids
 from bandgap.storage.manifests import posterior_kinds
 
@@ -166,5 +167,6 @@ def _error_sentences(manifest: Mapping[str, Any]) -> list[str]:
         f"On the held-out structures the root mean square error is {metrics['rmse_eV']:.3f} eV and "
         f"the mean absolute error {metrics['mae_eV']:.3f} eV; 95 % prediction intervals contain "
         f"{100 * metrics['coverage_95']:.1f} % of the gaps (calibrated intervals: {low:.1f} to "
-        f"{high:.1f} %) and are {metrics['width_95_eV']:.2f} eV wide on average."
+        f"{high:.1f} %) and are {metrics['width_95_eV']:.2f} eV wide on average.",
+        *filter(None, [tiny_error_warning({**metrics, **manifest.get("tested", {})})]),
     ]

@@ -67,7 +67,6 @@ class ParentTest:
         """The entries of the manifest of the refitted run that are those of the parent."""
         manifest = self.manifest
         return {
-            "metrics": manifest["metrics"],
             "test_gaps_eV": manifest["test_gaps_eV"],
             "conformal": manifest.get("conformal"),
             "refit": {

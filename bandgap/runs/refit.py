@@ -103,10 +103,11 @@ def check_content(parent: ParentTest, prepared: Prepared) -> None:
             "gaps or ids). Its error does not apply to a fit of other data: give the same files, "
             "or train a new run with some held out."
         )
-    if parent.manifest["level_of_theory"] != prepared.theory_level:
+    level = parent.manifest["level_of_theory"]
+    if level and level != prepared.theory_level:
         raise InputError(
             f"{parent.folder}: the gaps are of {prepared.theory_level!r} now, and of "
-            f"{parent.manifest['level_of_theory']!r} in this run. Give the same level of theory."
+            f"{level!r} in this run. Give the same level of theory."
         )
     if parent.manifest["source"]["fingerprint"] != _source_content(parent, prepared):
         raise InputError(

@@ -22,6 +22,7 @@ from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_with
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
+from bandgap.evaluation.error_context import tiny_error_warning
 from bandgap.evaluation.near_copies import near_copies_warning, tested_facts
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
@@ -37,7 +38,7 @@ from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.described_split import described_split
-from bandgap.runs.fitting import fit_members
+from bandgap.runs.fitting import fit_members, refuse_gaps_as_inputs
 from bandgap.runs.known_structures import save_known
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.parent_test import ParentTest
@@ -379,6 +380,7 @@ def fit(
     origin = prepared.origin
     train = tables.train
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
+    refuse_gaps_as_inputs(data, prepared.descriptor.levels, baseline=request.baseline)
     members = origin.members(data)
     head, head_errors_eV = choose_head(
         members,
@@ -440,7 +442,7 @@ def report(
     )
     if parent is not None:
         conformal = parent.conformal
-    result = HeldOutResult()
+    result = HeldOutResult(metrics={} if parent is None else parent.manifest["metrics"])
     if len(tables.test):
         progress(Update("predicting the test set"))
         result = held_out_result(
@@ -557,6 +559,8 @@ def _manifest(
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
     if sentence := near_copies_warning(tested, tables.all_records):
+        warnings.append(sentence)
+    if sentence := tiny_error_warning({**result.metrics, **tested}):
         warnings.append(sentence)
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from bandgap.datasets.gaps import LEVEL_COLUMN
 from bandgap.datasets.splits import grouped_split
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import InputError
@@ -66,7 +67,7 @@ GROUPS: Final = (
     "F Cl Br I",
 )
 _FIRST: Final = {symbol: group.split()[0] for group in GROUPS for symbol in group.split()}
-_COLUMNS: Final = ("id", "formula", "family", "n_atoms", GAP_COLUMN, "part")
+_COLUMNS: Final = ("id", "formula", "family", "n_atoms", GAP_COLUMN, LEVEL_COLUMN, "part")
 
 
 def family(symbols: Sequence[str]) -> str:
@@ -149,9 +150,10 @@ def _write(
         n_train=None,
         seed=seed,
     )
+    rows[LEVEL_COLUMN] = LEVEL_OF_THEORY
     rows["part"] = np.where(np.isin(np.arange(len(rows)), split.test), "held out", "learned")
     text = "".join(
-        extxyz_frame(_item(record, float(gap)), record.id)
+        extxyz_frame(_item(record, float(gap)), record.id, LEVEL_OF_THEORY)
         for record, gap in zip(records, rows[GAP_COLUMN], strict=True)
     )
     # Without time and name in the gzip header the same crystals give the same bytes.

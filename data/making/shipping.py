@@ -15,6 +15,7 @@ import pandas as pd
 from ase.data import chemical_symbols
 from numpy.typing import NDArray
 
+from bandgap.datasets.gaps import LEVEL_COLUMN
 from bandgap.foundation.csv_tables import csv_text
 from data.making.contacts import DECIMALS, Floats
 
@@ -62,21 +63,24 @@ class Item:
 def write_set(folder: Path, name: str, items: Sequence[Item]) -> pd.DataFrame:
     """Write `name`.extxyz.gz and `name`.csv with items numbered from 1, and return the table."""
     ids = [ID_FORMATS[name].format(number) for number in range(1, len(items) + 1)]
+    level = LEVELS_OF_THEORY[name]
     text = "".join(
-        extxyz_frame(item, identifier) for item, identifier in zip(items, ids, strict=True)
+        extxyz_frame(item, identifier, level) for item, identifier in zip(items, ids, strict=True)
     )
     # Without time and name in the gzip header the same items give the same bytes.
     (folder / f"{name}.extxyz.gz").write_bytes(
         gzip.compress(text.encode(), compresslevel=9, mtime=0)
     )
-    table = pd.DataFrame([{"id": i, **item.row} for item, i in zip(items, ids, strict=True)])
+    table = pd.DataFrame(
+        [{"id": i, **item.row, LEVEL_COLUMN: level} for item, i in zip(items, ids, strict=True)]
+    )
     (folder / f"{name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
     return table
 
 
-def extxyz_frame(item: Item, identifier: str) -> str:
-    """Return a frame with id and gap in the comment line."""
-    keys = f"id={identifier} gap_eV={item.row['gap_eV']}"
+def extxyz_frame(item: Item, identifier: str, level: str) -> str:
+    """Return a frame with id, gap and its level of theory in the comment line."""
+    keys = f'id={identifier} gap_eV={item.row["gap_eV"]} {LEVEL_COLUMN}="{level}"'
     if item.cell is None:
         head = f'Properties=species:S:1:pos:R:3 {keys} pbc="F F F"'
     else:

@@ -62,11 +62,14 @@ def test_items_from_before_an_interruption_are_reused(tmp_path):
 def test_items_are_read_back_from_extxyz_unchanged(tmp_path):
     items, _ = make_items("molecules", make_molecule, seed=9, n=2, n_jobs=1, partial=tmp_path / "p")
     table = write_set(tmp_path, "molecules", items)
-    text = "".join(extxyz_frame(item, i) for item, i in zip(items, table["id"], strict=True))
+    text = "".join(
+        extxyz_frame(item, i, "GFN2-xTB") for item, i in zip(items, table["id"], strict=True)
+    )
     for record, item in zip(read_structures(text.encode(), "m.extxyz"), items, strict=True):
         assert np.array_equal(record.atoms.positions, item.positions)
         assert np.array_equal(record.atoms.numbers, item.numbers)
         assert record.info["gap_eV"] == item.row["gap_eV"]
+        assert record.info["level_of_theory"] == "GFN2-xTB"
 
 
 def test_zero_crystals_are_refused(tmp_path):

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from bandgap.cli.inputs import LabelChoice, load_gaps
 from bandgap.datasets.demo import (
     data_folder,
     demo_source_folder,
@@ -13,7 +14,10 @@ from bandgap.datasets.demo import (
     unlabelled_cifs,
     verify_demo_data,
 )
+from bandgap.datasets.gaps import levels_of_records
+from bandgap.descriptors.electron_levels import BOTH
 from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.runs.proposal import propose_for
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from data.making.contacts import closest_contact, density_g_cm3
@@ -69,8 +73,19 @@ def test_records_agree_with_their_rows_and_nothing_is_refused(name, request):
     } == ELEMENTS
     assert not [r.problem for r in demo.records if r.status == "refused"]
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
+    assert levels_of_records(demo.records) == (demo.level_of_theory,)
+    assert set(demo.table["level_of_theory"]) == {demo.level_of_theory}
     assert np.isfinite(demo.gaps_eV).all() and demo.gaps_eV.min() >= 0.2
     assert demo.licence == "CC0-1.0"
+
+
+def test_shipped_gaps_have_no_levels_of_their_own_calculation_as_features(crystals):
+    gaps_eV, level = load_gaps(crystals.records, LabelChoice("gap_eV", None))
+    assert level == crystals.level_of_theory
+    options = {"has_source": True, "levels_installed": True, "bonds_installed": True}
+    proposal = propose_for(crystals.records, gaps_eV, level_of_theory=level, **options)
+    assert proposal.levels == "none"
+    assert propose_for(crystals.records, gaps_eV, **options).levels == BOTH
 
 
 def test_crystals_have_realistic_densities_which_follow_from_their_cells(crystals):

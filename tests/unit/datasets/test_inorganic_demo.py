@@ -19,6 +19,7 @@ from bandgap.datasets.demo import (
     read_demo_manifest,
     verify_demo_data,
 )
+from bandgap.datasets.gaps import levels_of_records
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.sources.domain import judge
@@ -55,6 +56,7 @@ def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
     assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
+    assert levels_of_records(demo.records) == ("PBE",) == tuple(set(demo.table["level_of_theory"]))
     assert entry["elements"] == sorted({s for r in demo.records for s in r.atoms.symbols})
     assert entry["distributions"]["gap_eV"]["mean"] == pytest.approx(demo.gaps_eV.mean(), abs=1e-4)
     assert entry["held_out"] == demo.table["id"][demo.table["part"] == HELD_OUT].tolist()

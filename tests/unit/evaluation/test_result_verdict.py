@@ -40,6 +40,11 @@ def test_good_run_says_for_what_with_error_intervals_and_structures_far_off():
     assert "on 91 held-out structures; 95 % intervals contain 9" in verdict.sentence
 
 
+def test_error_below_a_hundredth_of_the_spread_is_not_good():
+    verdict = result_verdict(heldout_of(91, error=0.005), AGREED | MEAN)
+    assert (verdict.state, verdict.word) == ("fair", "Too small an error")
+
+
 def test_fewer_than_twenty_structures_are_not_judged():
     verdict = result_verdict(heldout_of(19), AGREED | MEAN)
     assert (verdict.state, verdict.word, verdict.curve) == ("unknown", "Cannot be judged", None)

@@ -11,6 +11,7 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.evaluation.calibrators import fit_calibrator, load_calibrator, save_calibrator
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.foundation.errors import InputError
+from bandgap.runs.methods_text import methods_text
 from bandgap.runs.prediction import predict_run, predict_with_details
 from bandgap.runs.refit import refit_run
 from bandgap.runs.requests import PredictRequest
@@ -153,3 +154,22 @@ def test_refit_at_another_level_of_theory_is_refused(parent, source_folder, worl
     data = dataclasses.replace(labelled(world), level_of_theory="HSE06")
     with pytest.raises(InputError, match="'HSE06'.* 'made up'"):
         refit_run(parent, source_folder, data, out=tmp_path / "out")
+
+
+def test_tiny_error_is_a_warning_of_the_run_of_its_refit_and_of_the_text_of_methods(
+    source_folder, world, tmp_path
+):
+    """A baseline of which the gaps are a straight line, which is not the gaps themselves."""
+    data = dataclasses.replace(
+        labelled(world), baseline_eV=2.0 * world.gaps_eV + 1e-3 * np.arange(24) % 0.007
+    )
+    run = transfer(
+        source_folder, world, tmp_path / "run", baseline="gap_b_eV", baseline_eV=data.baseline_eV
+    )
+    refit = refit_run(run, source_folder, data, out=tmp_path / "refit")
+    for folder in (run, refit):
+        manifest = manifest_of(folder)
+        assert manifest["metrics"]["rmse_eV"] < 0.01 * manifest["tested"]["mean_gap_rmse_eV"]
+        (warning,) = (text for text in manifest["warnings"] if text.startswith("The RMSE (0.0"))
+        assert warning in manifest["diagnostics"]["warnings"]
+        assert warning in methods_text(manifest)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from ase import Atoms
 
+from bandgap.descriptors.electron_levels import BOTH, METHOD, electron_levels
 from bandgap.foundation.errors import InputError
+from bandgap.runs.compared_tables import tables_for
+from bandgap.runs.comparison import Comparison, compare_given
 from bandgap.structures import StructureRecord
 from tests.transfers import transfer_labelled
 from tests.unit.runs.brief_transfer import transfer
@@ -81,6 +84,35 @@ def test_structures_that_cannot_be_described_are_named_where_too_few_are_left(wo
             method="gaussian_process",
             levels="GFN1-xTB",
         )
+
+
+@pytest.mark.parametrize("levels", ["none", METHOD, BOTH])
+def test_gaps_that_are_an_input_are_refused_by_the_name_of_the_input(
+    levels, source_folder, world, tmp_path
+):
+    pytest.importorskip("tblite")
+    gaps_eV = world.gaps_eV
+    fields = {"baseline": "gap_pbe_eV", "baseline_eV": gaps_eV + 1e-3}
+    if levels != "none":
+        gaps_eV = np.array([electron_levels(r.atoms, METHOD)[0] for r in world.records])
+        fields = {"levels": levels}
+    name = f"{METHOD} electron levels" if levels != "none" else "the baseline gap_pbe_eV"
+    with pytest.raises(InputError, match=f"The gaps to learn are those of {name}: they differ by"):
+        transfer_labelled(
+            source_folder, world.records, gaps_eV, out=tmp_path, method="feature_gp", **fields
+        )
+
+
+def test_compared_method_with_levels_that_are_the_gaps_is_not_fitted(source_folder, world):
+    pytest.importorskip("tblite")
+    gaps_eV = np.array([electron_levels(r.atoms, METHOD)[0] for r in world.records])
+    compared = tables_for(["kernel_ridge"], source_folder, world.records, gaps_eV, levels=METHOD)
+    plan = Comparison({"kernel_ridge+levels": {}, "kernel_ridge": {}}, (14,), (0,), 6)
+    texts = {fit.method: fit.failed for fit in compare_given(compared, plan, device="cpu")}
+    assert (
+        "The gaps to learn are those of GFN1-xTB electron levels" in (texts["kernel_ridge+levels"])
+    )
+    assert not texts["kernel_ridge"]
 
 
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
