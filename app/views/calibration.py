@@ -11,7 +11,7 @@ from app.components.calibration.calibrator_form import (
     share_besides_curve,
     stored_calibrator,
 )
-from app.components.calibration.metal_view import metal_view
+from app.components.calibration.metal_view import metal_view, semiconductors_sentence
 from app.components.result.verdict_view import refit_caption
 from app.components.shared import frame
 from app.components.shared.run_choice import choose_interval, choose_run
@@ -90,7 +90,10 @@ def figures(heldout: HeldOut, before: HeldOut | None, *, level: float, kind: Int
         else coverage_of(before, "prediction" if kind == "conformal" else kind)
     )
     share = share_besides_curve(heldout, level, kind)
-    st.markdown(coverage_sentence(curve, level, kind, share_in_interval=share), width=720)
+    text = coverage_sentence(curve, level, kind, share_in_interval=share)
+    if kind == "prediction":
+        text = f"{text} {semiconductors_sentence(heldout, level)}"
+    st.markdown(text, width=720)
     has_metals = heldout.predictions.p_metal is not None
     labels = ["Coverage", *(["Metals"] if has_metals else []), "Width and error", "Groups"]
     parts = dict(zip(labels, st.tabs(labels), strict=True))

@@ -16,7 +16,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 from bandgap.transfer.shared.metals import (
-    fit_metals,
+    fit_classifier,
     has_metals,
     semiconductors,
     with_metals,
@@ -58,16 +58,12 @@ def fit_members(
 ) -> Posterior:
     """Fit a method as `fit_gaps`; metals among the labels have a classifier.
 
-    The method then learns the gaps of the semiconductors (`transfer.shared.metals`). Without a
-    source a line in the classifier's score corrects them.
+    The method then learns the gaps of the semiconductors (`transfer.shared.metals`).
     """
-    fitted_metals = None
+    classifier = None
     learned = data
     if has_metals(data.gaps_eV):
-        descriptor = members[0][head].descriptor
-        fitted_metals = fit_metals(
-            data, descriptor, with_line=not method.transfers, seed=seed, progress=progress
-        )
+        classifier, figures = fit_classifier(data, seed=seed, progress=progress)
         learned = semiconductors(data)
     posterior = fit_gaps(
         method,
@@ -80,7 +76,7 @@ def fit_members(
         progress=progress,
         checkpoint=checkpoint,
     )
-    return posterior if fitted_metals is None else with_metals(posterior, fitted_metals)
+    return posterior if classifier is None else with_metals(posterior, classifier, figures)
 
 
 def fit_gaps(

@@ -104,9 +104,8 @@ def _learned_sentences(manifest: Mapping[str, Any]) -> list[str]:
     if "metals" in posterior_kinds(manifest):
         n_metals = int(manifest.get("diagnostics", {}).get("metals", 0))
         sentences.append(
-            f"Of the labels learned from, {n_metals:,} are zero: the probability of a metal is that"
-            " of a classifier (a Gaussian process and boosted trees), and the method was fitted to"
-            " the semiconductors."
+            f"Of the labels learned from, {n_metals:,} are zero: a classifier on the same features"
+            " gives the probability of a metal, and the method was fitted to the semiconductors."
         )
         if "metal_score_slope_eV" in manifest.get("diagnostics", {}):
             sentences.append(

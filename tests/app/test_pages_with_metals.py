@@ -69,6 +69,19 @@ def test_posterior_page_of_one_network_says_that_intervals_differ_by_the_probabi
     assert np.ptp(upper - lower) > 0.01  # eV
 
 
+def test_calibration_page_has_the_share_of_semiconductors_in_their_interval(
+    visit: Visit, trained: Trained
+) -> None:
+    folder = trained[0].home.run_folder(trained[1])
+    heldout = load_heldout(folder, read_manifest(folder, kind="run"))
+    rows = heldout.gaps_eV > 0
+    lower, upper = (ends[rows] for ends in heldout.predictions.interval(0.95))
+    gaps_eV = heldout.gaps_eV[rows]
+    share = words.percent(float(((lower <= gaps_eV) & (gaps_eV <= upper)).mean()))
+    text = texts(visit("calibration", run=trained[1]))
+    assert f"Of the {rows.sum()} semiconductors **{share}** do." in text
+
+
 def test_calibration_page_offers_no_factor_on_the_standard_deviation(
     visit: Visit, trained: Trained
 ) -> None:

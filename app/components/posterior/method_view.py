@@ -36,12 +36,9 @@ def metals_sentence(files: RunFiles) -> str:
     if "metals" not in posterior_kinds(files.manifest):
         return ""
     count = words.count(int(files.figures.get("metals", 0)), "metal")
-    line = ""
-    if "metal_score_slope_eV" in files.figures:
-        line = " A line in the classifier's score then moves the gaps."
     return (
         f"The labels contain {count}. What is below describes the gaps of the semiconductors; a "
-        f"classifier gives the probability of a metal (page Calibration).{line}"
+        "classifier gives the probability of a metal (page Calibration)."
     )
 
 

@@ -78,9 +78,6 @@ def test_report_has_the_metals_and_the_baseline(run):
     assert "kind metals, around baseline, around" in text
     n_metals = int(manifest["diagnostics"]["metals"])
     assert f"Of the labels learned from, {n_metals} are zero" in methods_text(manifest)
-    assert "A truncated regression of left-out errors on the classifier's score" in (
-        methods_text(manifest)
-    )
     assert f"difference of the gaps to a straight line in {BASELINE}" in text
     assert posterior_of_method(manifest)["kind"] not in ("metals", "baseline")
 

@@ -1,31 +1,24 @@
 """Metals among the labels: the classifier, the posterior with it, and its stored form."""
 
 import json
-import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import truncnorm
 from sklearn.ensemble import GradientBoostingClassifier
 
 from bandgap.evaluation.gap_scores import area_under_roc
-from bandgap.inference.gaussian_process.probit import ProbitProblem
 from bandgap.posterior import MetalsPosterior, restore_posterior
 from bandgap.posterior.metal_classifier import MetalScores
-from bandgap.posterior.metals import NO_LINE, ScoreLine, sampled_part
+from bandgap.posterior.metals import sampled_part
 from bandgap.runs.fitting import fit_gaps, fit_members
 from bandgap.sources.no_source import no_source
 from bandgap.storage.tensors import save_tensors
 from bandgap.transfer import METHODS, TargetData, get_method
-from bandgap.transfer.shared import metals
 from bandgap.transfer.shared.metals import (
     LEAST,
-    MetalsFit,
-    fit_line,
-    fit_metals,
+    fit_classifier,
     has_metals,
     metals_warning,
     semiconductors,
@@ -143,13 +136,11 @@ np.savez(folder / "out.npz", p=draws.p_metal, means=draws.means_eV, sds=draws.sd
 def test_another_seed_gives_other_trees_and_the_same_seed_the_same(
     posterior: MetalsPosterior,
 ) -> None:
-    again = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=3)
-    p = again.classifier.p_metal(NEW.features)
+    again, figures = fit_classifier(DATA, seed=3)
+    p = again.p_metal(NEW.features)
     np.testing.assert_array_equal(p, posterior.classifier.p_metal(NEW.features))
-    assert again.line == posterior.line
-    other = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=4)
-    assert not np.array_equal(other.classifier.p_metal(NEW.features), p)
-    figures = again.figures
+    other, _ = fit_classifier(DATA, seed=4)
+    assert not np.array_equal(other.p_metal(NEW.features), p)
     assert figures["metals"] == (DATA.gaps_eV == 0).sum()
     assert posterior.diagnostics.figures["auc_metal_left_out"] == figures["auc_metal_left_out"]
 
@@ -174,135 +165,17 @@ def test_folds_have_equal_shares_of_metals() -> None:
 
 def test_weights_are_those_that_made_the_classes() -> None:
     rng = np.random.default_rng(0)
-    mean, t = rng.normal(size=(2, 4000))
-    y = np.where(0.9 * mean + 0.2 * t + rng.normal(size=4000) > 0, 1.0, -1.0)
-    weights, covariance = weigh(y, MetalScores(mean, np.full(4000, 1e-9), t))
-    z = (weights - [0.9, 0.2, 0.0]) / np.sqrt(np.diag(covariance))
+    t = rng.normal(size=4000)
+    y = np.where(0.6 * t - 0.2 + rng.normal(size=4000) > 0, 1.0, -1.0)
+    weights, covariance = weigh(y, MetalScores.of_trees(t))
+    z = (weights - [0.6, -0.2]) / np.sqrt(np.diag(covariance))
     assert np.abs(z).max() < 4  # standard errors
 
 
-def squares_of(x: np.ndarray) -> tuple[np.ndarray, ...]:
-    return ((x[:, None] - x) ** 2,)
-
-
-def standard_errors(line: ScoreLine) -> tuple[float, float]:
-    return math.sqrt(line.covariance_eV2[0]), math.sqrt(line.covariance_eV2[1])
-
-
-def test_line_has_the_slope_of_gaps_that_fall_with_the_score() -> None:
-    rng = np.random.default_rng(0)
-    x, scores = rng.normal(size=(2, 300))
-    noise = 0.3 * rng.normal(size=300)
-    line = fit_line(squares_of(x), 4.0 + np.sin(2 * x) - 0.4 * scores + noise, scores)
-    of_intercept, of_slope = standard_errors(line)
-    assert abs(line.slope_eV + 0.4) < 4 * of_slope < 0.2
-    assert abs(line.intercept_eV) < 4 * of_intercept < 0.2
-    assert line.mean_score == pytest.approx(scores.mean())
-    without = fit_line(squares_of(x), 4.0 + np.sin(2 * x) + noise, scores)
-    assert abs(without.slope_eV) < 4 * standard_errors(without)[1]
-
-
-def test_line_corrects_for_the_cut_at_zero() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-2, 2, size=3000)
-    gaps = 0.3 + rng.normal(size=3000)
-    is_positive = gaps > 0
-    rows = np.flatnonzero(is_positive)[:400]
-    # scores say nothing: they have the same distribution at every gap
-    line = fit_line(squares_of(x[rows]), gaps[rows], rng.normal(size=400))
-    sd = np.std(gaps[rows])
-    # the mean of the positive gaps is that of N(0.3, 1) above zero
-    assert gaps[rows].mean() == pytest.approx(0.95, abs=0.1)
-    cut = truncnorm(-(0.95 + line.intercept_eV) / sd, np.inf, 0.95 + line.intercept_eV, sd)
-    assert line.intercept_eV < -0.2
-    assert cut.mean() == pytest.approx(gaps[rows].mean(), abs=0.1)
-
-
-@pytest.mark.parametrize("gap_eV", [1.5, 1.1])
-def test_line_of_equal_gaps_is_finite(gap_eV: float) -> None:
-    """1.1 twelve times has a standard deviation of 2e-16, by rounding."""
-    line = fit_line(squares_of(np.arange(12.0)), np.full(12, gap_eV), np.arange(12.0))
-    assert abs(line.slope_eV) < 0.1 and np.isfinite(line.covariance_eV2).all()
-    assert (line.mean_score, line.lowest, line.highest) == (5.5, 0.0, 11.0)
-
-
-def test_line_moves_distributions_of_semiconductors_within_the_scores_of_training(
-    posterior: MetalsPosterior,
-) -> None:
-    scores = posterior.classifier.scores(NEW.features).weighted(posterior.classifier.weights)
-    middle, high = np.quantile(scores, [0.5, 0.8])
-    line = ScoreLine(
-        intercept_eV=0.3,
-        slope_eV=-0.2,
-        covariance_eV2=(0.01, 0.0025, 0.002),
-        mean_score=middle,
-        lowest=scores.min(),
-        highest=high,
-    )
-    plain = replace(posterior, line=NO_LINE).predictive_draws(NEW.features)
-    moved = replace(posterior, line=line).predictive_draws(NEW.features)
-    excess = np.minimum(scores, high) - middle
-    assert (excess == high - middle).sum() > 5
-    inner = plain.centres_eV > -plain.sds_eV
-    change = np.broadcast_to(0.3 - 0.2 * excess, plain.centres_eV.shape)
-    np.testing.assert_allclose((moved.centres_eV - plain.centres_eV)[inner], change[inner])
-    variances = plain.sds_eV**2 + 0.01 + 0.0025 * excess**2 + 0.004 * excess
-    np.testing.assert_allclose(moved.sds_eV, np.sqrt(variances))
-    np.testing.assert_array_equal(moved.p_metal, plain.p_metal)
-    np.testing.assert_allclose(moved.flat_means_eV.mean(axis=0), moved.gaps.mean_eV())
-
-
-def test_draws_of_the_line_have_its_mean_and_variance(posterior: MetalsPosterior) -> None:
-    excess = np.array([-1.0, 0.0, 2.0])
-    line = replace(posterior.line, covariance_eV2=(0.01, 0.0025, 0.002))
-    draws = line.draws_eV(excess, 40_000, seed=1)
-    sds = np.sqrt(line.variances_eV2(excess))
-    # four standard errors of a mean and of a standard deviation
-    assert np.abs(draws.mean(axis=0) - line.changes_eV(excess)).max() < 4 * sds.max() / 200
-    np.testing.assert_allclose(draws.std(axis=0), sds, rtol=4 / math.sqrt(80_000))
-
-
-def test_line_of_ten_semiconductors_is_finite() -> None:
-    rng = np.random.default_rng(2)
-    line = fit_line(squares_of(rng.normal(size=10)), rng.exponential(size=10), rng.normal(size=10))
-    assert np.isfinite([line.intercept_eV, line.slope_eV]).all()
-    assert line.variances_eV2(np.linspace(-2, 2, 5)).min() > 0
-
-
-def test_method_with_a_source_has_no_line(posterior: MetalsPosterior) -> None:
-    x, gaps = rows_of(200, seed=0)
-    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
-    source = train_source(x, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
-    method = get_method("last_layer_ridge")
-    fitted = fit_members(method, [{"": source}], DATA, method.configure({}), head="", seed=3)
-    assert isinstance(fitted, MetalsPosterior)
-    assert fitted.line == NO_LINE != posterior.line
-    assert "metal_score_slope_eV" not in fitted.diagnostics.figures
-    assert "metal_score_slope_eV" in posterior.diagnostics.figures
-
-
 def test_part_that_was_sampled_is_that_of_the_semiconductors(posterior: MetalsPosterior) -> None:
-    """R-hat is that of its draws: those of line and classifier are independent of the chains."""
+    """R-hat is that of its draws: those of the classifier are independent of the chains."""
     assert sampled_part(posterior) is posterior.semiconductors
     assert sampled_part(posterior.semiconductors) is posterior.semiconductors
-
-
-def test_posterior_stored_without_a_line_has_none(posterior: MetalsPosterior) -> None:
-    scalars = {"kind": posterior.kind, **posterior.scalars()}
-    del scalars["line"]
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-    assert isinstance(again, MetalsPosterior) and again.line == NO_LINE
-
-
-def test_subset_of_many_rows_keeps_the_share_of_metals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metals, "MOST_ROWS", 60)
-    monkeypatch.setattr(metals, "SCALE_ROWS", 40)
-    classifier = fit_metals(DATA, DESCRIPTOR, with_line=True, seed=0).classifier
-    assert classifier.n_rows == 60 and classifier.is_metal.sum() == 30
-    assert isinstance(classifier._problem, ProbitProblem)
-    assert area_under_roc(NEW.gaps_eV == 0, classifier.p_metal(NEW.features)) > 0.8
 
 
 @pytest.mark.slow
@@ -315,7 +188,7 @@ def test_every_method_has_a_probability_and_is_restored_with_it(method, posterio
     plain = fit_gaps(
         method, [{"": source}], semiconductors(DATA), config, head="", seed=0, device="cpu"
     )
-    fitted = with_metals(plain, MetalsFit(posterior.classifier, posterior.line, {}))
+    fitted = with_metals(plain, posterior.classifier, {})
     draws = fitted.predictive_draws(NEW.features)
     lower, upper = draws.gaps.interval(0.95)
     assert (lower >= 0).all() and (upper >= lower).all()

@@ -1,0 +1,32 @@
+"""Runs with a Gaussian process in the classifier, and with a line in its score, are still read.
+
+The stored files are those of `kernel_ridge` on 30 made-up rows, of 2 trees in each fold.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.posterior import Diagnostics, restore_posterior
+from bandgap.storage.tensors import load_tensors
+
+STORED = Path(__file__).with_name("earlier_metals")
+
+
+@pytest.mark.parametrize("line", ["", "_without_line"])
+def test_predictions_of_an_earlier_run_are_those_that_it_made(line: str) -> None:
+    scalars = json.loads((STORED / "scalars.json").read_text())
+    if line:
+        del scalars["line"]
+    arrays = load_tensors(STORED / "draws.safetensors", {})
+    expected = np.load(STORED / "expected.npz")
+    posterior = restore_posterior(arrays, scalars=scalars, diagnostics=Diagnostics())
+    draws = posterior.predictive_draws(expected["features"])
+    np.testing.assert_allclose(draws.p_metal, expected["p_metal"], rtol=1e-12)
+    for name in ("means_eV", "centres_eV", "sds_eV"):
+        stored = expected[name.replace("_eV", f"{line}_eV")]
+        np.testing.assert_allclose(getattr(draws, name), stored, rtol=1e-12)
+    assert json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()})) == scalars
+    assert posterior.to_arrays().keys() == arrays.keys()
