@@ -148,7 +148,7 @@ def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
     """Return the names of numbers from files and tables, and how many structures have each."""
     rows = library.database.rows(
         "SELECT key, count(*) FROM structure, json_each(info)"
-        " WHERE dataset = ? AND info != '{}' GROUP BY key",
+        " WHERE dataset = ? AND info != '{}' AND json_each.type != 'text' GROUP BY key",
         dataset_id,
     )
     return {str(key): int(count) for key, count in rows}

@@ -37,7 +37,7 @@ class Dataset:
 class Verdict:
     """The result of the check of one structure.
 
-    `info` contains its numbers from the file, which may be labels.
+    `info` contains its numbers from the file, which may be labels, and their level of theory.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Verdict:
     n_atoms: int
     periodic: bool
     gap_eV: float | None
-    info: Mapping[str, float]
+    info: Mapping[str, float | str]
 
     @staticmethod
     def of(row: sqlite3.Row) -> "Verdict":

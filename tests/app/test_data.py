@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.datasets.units import TO_EV
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
+from bandgap.jobs.listing import numbers_of
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, texts
@@ -306,6 +307,17 @@ def test_number_of_files_whose_name_states_hartree_is_converted(
     dataset = workspace.add_checked([("water.extxyz", WATER.replace(b"gap=7.1", b"gap_Ha=0.25"))])
     click(open_view(visit, "Known gaps"), "Use as gaps")
     assert workspace.library.verdicts(dataset)[0].gap_eV == pytest.approx(6.8028, abs=1e-4)
+
+
+def test_number_of_files_has_the_level_of_theory_that_the_files_state(
+    visit: Visit, workspace: Workspace
+) -> None:
+    content = WATER.replace(b"gap=7.1", b"level_of_theory=GFN1-xTB gap_eV=7.1")
+    dataset = workspace.add_checked([("water.extxyz", content)])
+    assert numbers_of(workspace.library, dataset) == {"gap_eV": 1}
+    click(open_view(visit, "Known gaps"), "Use as gaps")
+    stored = workspace.library.dataset(workspace.id, dataset)
+    assert (stored.level_of_theory, stored.labels["problems"]) == ("GFN1-xTB", [])
 
 
 def test_domain_of_a_source_is_compared_by_a_job(

@@ -15,7 +15,13 @@ from app.components.shared import downloads, frame, stores, tables, uploads, wor
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.structures.pictures import picture_addresses, pictures_of_ids
-from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
+from bandgap.datasets.gaps import (
+    LEVEL_COLUMN,
+    distinct_levels,
+    gaps_from_numbers,
+    merged_gaps,
+    mixed_levels_warning,
+)
 from bandgap.datasets.labels import Labels, match_labels
 from bandgap.datasets.matching import Matched
 from bandgap.datasets.units import Unit
@@ -322,8 +328,10 @@ def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         except BandgapError as error:
             frame.problem(error)
             return
-        facts = {"source": f"{key} in the files", "problems": []}
-        _store(dataset, verdicts, gaps, level=level.strip(), facts=facts, keep=keep)
+        levels = distinct_levels([level, *(str(v.info.get(LEVEL_COLUMN, "")) for v in verdicts)])
+        problems = [*filter(None, [mixed_levels_warning(levels)])]
+        facts = {"source": f"{key} in the files", "problems": problems}
+        _store(dataset, verdicts, gaps, level="; ".join(levels), facts=facts, keep=keep)
 
 
 def _keep_box(dataset: Dataset) -> bool:

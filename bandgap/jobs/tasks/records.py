@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bandgap.datasets.gaps import LEVEL_COLUMN
 from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
@@ -114,12 +115,14 @@ def baseline_unit(dataset: Dataset, name: str) -> Unit:
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
-    """Return what is stored of a record: its verdict and the numbers in its file."""
-    numbers = {
+    """Return what is stored of a record: its verdict, and numbers and level in its file."""
+    numbers: dict[str, float | str] = {
         key: float(value)
         for key, value in record.info.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
     }
+    if level := record.info.get(LEVEL_COLUMN):
+        numbers[LEVEL_COLUMN] = str(level)
     has_gap = gap is not None and np.isfinite(gap)
     return Verdict(
         id=record.id,
