@@ -45,8 +45,8 @@ class MetalScores:
 
     def weighted(self, weights: Floats) -> Floats:
         """Return the normal score (n,) of the probability at `weights` (score,)."""
-        result: Floats = _weighted_sum(weights, self.x)
-        return result / np.sqrt(1.0 + weights[0] ** 2 * self.variance)
+        total = np.sqrt(1.0 + weights[0] ** 2 * self.variance)
+        return np.asarray(_weighted_sum(weights, self.x) / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,8 @@ class MetalClassifier:
 
 def _weighted_sum(weights: Iterable[Floats], x: Iterable[Floats]) -> Floats:
     """Return the weighted sum of scores x, in an order that does not depend on their length."""
-    return sum(weight * score for weight, score in zip(weights, x, strict=True))
+    terms = (weight * score for weight, score in zip(weights, x, strict=True))
+    return np.asarray(sum(terms))
 
 
 def tree_scores(log_odds: Floats) -> Floats:
