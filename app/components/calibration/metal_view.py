@@ -25,8 +25,8 @@ def semiconductors_sentence(heldout: HeldOut, level: float) -> str:
     share = words.percent(float(is_inside[is_semiconductor].mean()))
     return (
         f"Of the {words.count(int(is_semiconductor.sum()), 'semiconductor')} **{share}** do. Where "
-        "most structures are metals, half of the semiconductors may lie outside, with an interval "
-        "from 0 to 0, while the coverage of all gaps is right: to find semiconductors, read the "
+        "nine of ten are metals, half of the semiconductors may lie outside, with an interval from "
+        "0 to 0, while the coverage of all gaps is right: to find semiconductors, read the "
         "probability of a metal, not the interval."
     )
 
