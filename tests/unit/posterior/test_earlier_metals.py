@@ -24,6 +24,7 @@ def test_predictions_of_an_earlier_run_are_those_that_it_made(line: str) -> None
     expected = np.load(STORED / "expected.npz")
     posterior = restore_posterior(arrays, scalars=scalars, diagnostics=Diagnostics())
     draws = posterior.predictive_draws(expected["features"])
+    assert draws.p_metal is not None
     np.testing.assert_allclose(draws.p_metal, expected["p_metal"], rtol=1e-12)
     for name in ("means_eV", "centres_eV", "sds_eV"):
         stored = expected[name.replace("_eV", f"{line}_eV")]
