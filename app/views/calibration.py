@@ -5,7 +5,6 @@ import streamlit as st
 from app.components.calibration import calibration_view
 from app.components.calibration.calibrator_form import (
     calibrator_form,
-    calibrator_proposed,
     coverage_sentence,
     damaged_calibrator,
     share_besides_curve,
@@ -17,7 +16,9 @@ from app.components.shared import frame
 from app.components.shared.run_choice import choose_interval, choose_run
 from app.components.shared.run_files import read_calibrator, read_heldout_run, read_run
 from bandgap.evaluation.calibrators import Calibrator, measured_part
+from bandgap.evaluation.curve_verdict import CurveVerdict, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.proposed_calibrator import proposed_kind
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.interval_kinds import IntervalKind
@@ -46,15 +47,25 @@ def page() -> None:
         stored_calibrator(run, calibrator, heldout)
         with st.expander("Fit another in its place"):
             calibrator_form(run, heldout, level=level)
-    elif calibrator_proposed(heldout):
-        calibrator_form(run, heldout, level=level, proposed=True)
+    elif kind := proposed_kind(heldout):
+        calibrator_form(run, heldout, level=level, proposed=kind)
     else:
-        st.write(
-            "No calibrator is needed: chance explains how far the curve of the prediction "
-            "intervals is from the diagonal."
-        )
+        st.write(leave_sentence(curve_verdict(coverage_of(heldout, "prediction"))))
         with st.expander("Fit a calibrator all the same"):
             calibrator_form(run, heldout, level=level)
+
+
+def leave_sentence(verdict: CurveVerdict) -> str:
+    """Return why the intervals are best left as they are."""
+    if verdict.deviates:
+        return (
+            "Leave the intervals as they are: calibrators were tried on halves of these structures "
+            "and measured on the other halves, and none made the coverage reliably better."
+        )
+    return (
+        "No calibrator is needed: chance explains how far the curve of the prediction intervals is "
+        "from the diagonal."
+    )
 
 
 def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -12,19 +11,18 @@ from app.components.shared import downloads, frame, stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
-    KINDS,
     MIN_TEST,
     Calibrator,
     CalibratorKind,
     fit_calibrator,
-    measured_part,
     remove_calibrator,
     save_calibrator,
     smallest_set,
 )
 from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
-from bandgap.evaluation.reliability import coverage_of, share_inside
+from bandgap.evaluation.proposed_calibrator import areas_on_others, kinds_of
+from bandgap.evaluation.reliability import share_inside
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.interval_kinds import IntervalKind
@@ -60,17 +58,20 @@ def damaged_calibrator(run: RunRow, error: BandgapError) -> None:
     _remove_button(run)
 
 
-def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float, proposed: bool = False) -> None:
+def calibrator_form(
+    run: RunRow, heldout: HeldOut, *, level: float, proposed: CalibratorKind | None = None
+) -> None:
     """Draw the form with kind, share and seed, which fits, tests and stores a calibrator.
 
-    Its button is the primary one of the page if a calibrator is `proposed`.
+    The kind that is `proposed` is selected, and the button is the primary one of the page.
     """
-    kinds = calibrator_kinds(heldout)
+    kinds = kinds_of(heldout)
     st.caption(needs_sentence(kinds, level, len(heldout)), width=720)
     with st.form("calibrator", border=False):
         kind = st.radio(
             "Kind of calibrator",
             kinds,
+            kinds.index(proposed) if proposed else 0,
             format_func=lambda k: words.sentence(KIND_NAMES[k]),
             captions=[KIND_HELP[k] for k in kinds],
         )
@@ -142,16 +143,6 @@ _SHARE_HELP = (
 )
 
 
-def calibrator_kinds(heldout: HeldOut) -> tuple[CalibratorKind, ...]:
-    """Return the kinds of calibrators of a run; with metals among the labels only conformal."""
-    return KINDS if heldout.predictions.p_metal is None else ("conformal",)
-
-
-def calibrator_proposed(heldout: HeldOut) -> bool:
-    """Return whether chance does not explain the deviation of the prediction intervals."""
-    return curve_verdict(coverage_of(heldout, "prediction")).deviates
-
-
 def share_besides_curve(heldout: HeldOut, level: float, kind: IntervalKind) -> float | None:
     """Return the share of gaps in their interval where the curve counts the PIT, as with metals.
 
@@ -203,25 +194,15 @@ def coverage_sentence(
     side = "too narrow" if share < low else "wider than needed"
     return (
         f"{text} At this level they look {side}, but the whole curve lies within what chance "
-        "explains, as for 1 calibrated run in 20 at any one level."
+        "explains."
     )
 
 
 def deviation_sentence(verdict: CurveVerdict) -> str:
-    """Return at which levels the intervals are too narrow or too wide, and what to do."""
+    """Return at which levels the intervals are too narrow or too wide."""
     places = [f"**{place.side}** at {_levels(place)}" for place in verdict.ranges]
     where = f"The intervals are {' and '.join(places)}. " if places else ""
-    reason = (
-        f"its miscalibration area is {verdict.area:.3f}, and a calibrated model stays below "
-        f"{verdict.chance_area:.3f} in 39 of 40 runs"
-        if verdict.area > verdict.chance_area
-        else "at one level it is farther from the diagonal than a calibrated model is at any level "
-        "in 39 of 40 runs"
-    )
-    return (
-        f"{where}Chance does not explain the whole curve: {reason}. A calibrator below may correct "
-        "this."
-    )
+    return f"{where}The curve is farther from the diagonal than chance explains."
 
 
 def _levels(place: LevelRange) -> str:
@@ -236,24 +217,16 @@ def worse_sentence(calibrator: Calibrator, heldout: HeldOut) -> str:
     The check crystals are those of `heldout`, the run's held-out structures, that the calibrator
     was not fitted on.
     """
-    check = measured_part(heldout, calibrator)
-    after = coverage_of(
-        HeldOut(calibrator.apply(check.predictions), check.gaps_eV), calibrator.interval
-    )
-    before = coverage_of(check, "prediction")
-    same_levels = CoverageCurve(
-        after.levels, before.coverages[np.isin(before.levels, after.levels)], before.n
-    )
-    if after.miscalibration_area <= same_levels.miscalibration_area or not calibrator.changes:
+    before, after = areas_on_others(heldout, calibrator)
+    if after <= before or not calibrator.changes:
         return ""
     change = calibrator.changes[-1]
     ratio = change.width_after_eV / change.width_before_eV - 1
     width = f"{words.percent(abs(ratio))} {'wider' if ratio > 0 else 'narrower'}"
     return (
-        f"It made these {words.count(len(check), 'check crystal')} worse: miscalibration area "
-        f"{same_levels.miscalibration_area:.3f} without it and {after.miscalibration_area:.3f} "
-        f"with it, {words.percent(change.level)} intervals {width}. Remove the calibrator at the "
-        "end of this page."
+        f"It made these {words.count(calibrator.n_test, 'check crystal')} worse: miscalibration "
+        f"area {before:.3f} without it and {after:.3f} with it, {words.percent(change.level)} "
+        f"intervals {width}. Remove the calibrator at the end of the page Calibration."
     )
 
 

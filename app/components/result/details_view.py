@@ -85,8 +85,9 @@ def calibration_view(result: RunResult) -> None:
     with st.expander("Do the intervals hold?"):
         curve = coverage_of(result.heldout, "prediction")
         share = share_besides_curve(result.heldout, 0.95, "prediction")
-        text = coverage_sentence(curve, 0.95, "prediction", share_in_interval=share)
-        st.markdown(text.replace("A calibrator below may correct this.", ""), width=720)
+        st.markdown(
+            coverage_sentence(curve, 0.95, "prediction", share_in_interval=share), width=720
+        )
         if result.calibrator_problem:
             st.error(words.escaped_sentence(result.calibrator_problem), icon=":material/error:")
         elif result.calibrator is not None:

@@ -8,8 +8,9 @@ from app.components.shared.run_files import (
     read_heldout_run,
     read_run,
 )
-from bandgap.evaluation.calibrators import MIN_TEST, Calibrator, measured_part, smallest_set
+from bandgap.evaluation.calibrators import Calibrator, measured_part
 from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.proposed_calibrator import proposed_kind
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.rows import RunRow
@@ -45,8 +46,8 @@ class RunResult:
 
     @property
     def can_calibrate(self) -> bool:
-        """Whether the run has no calibrator yet and enough structures to fit and measure one."""
-        return self.calibrator is None and len(self.heldout) >= smallest_set("variance") + MIN_TEST
+        """Whether the run has no calibrator yet, and cross-fitting shows that one would help."""
+        return self.calibrator is None and proposed_kind(self.heldout) is not None
 
 
 def read_result(run: RunRow) -> RunResult:

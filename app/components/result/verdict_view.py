@@ -190,8 +190,8 @@ NEXT_PAGES: Mapping[NextStep, str] = {
 }
 NEXT_REASONS: Mapping[NextStep, str] = {
     "more draws": "More draws come before everything else.",
-    "calibrate": "Chance does not explain the coverage of the intervals: a calibrator corrects "
-    "their width.",
+    "calibrate": "Chance does not explain the coverage of the intervals. A calibrator was tried on "
+    "halves of these structures and made it better.",
     "predict": "Nothing is left to do for this model.",
     "train": "Check ids and gaps on the page Data, then try another source model or method, or "
     "more labels.",
