@@ -223,14 +223,17 @@ def stored_object(key: str, make: Callable[[], Value]) -> Value:
     return value
 
 
-def set_message(text: str, *, tone: Tone = "info") -> None:
-    """Store a message for the top of the page at its next run."""
-    st.session_state["message"] = (tone, text)
+def set_message(
+    text: str, *, tone: Tone = "info", undo: Callable[[], object] | None = None
+) -> None:
+    """Store a message for the top of the page at its next run; `undo` is what its button calls."""
+    st.session_state["message"] = (tone, text, undo)
 
 
-def take_message() -> tuple[Tone, str] | None:
+def take_message() -> tuple[Tone, str, Callable[[], object] | None] | None:
     """Return the stored message and remove it."""
-    message: tuple[Tone, str] | None = st.session_state.pop("message", None)
+    message: tuple[Tone, str, Callable[[], object] | None] | None
+    message = st.session_state.pop("message", None)
     return message
 
 

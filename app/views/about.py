@@ -7,9 +7,10 @@ import streamlit as st
 
 from app import session
 from app.components.shared import downloads, frame, stores, words
+from app.components.shared.guide_links import help_link
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
-from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, workspace_usage
+from bandgap.jobs.disk import quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
@@ -83,18 +84,14 @@ def space() -> None:
     st.caption(
         f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
         f"file {words.size(MAX_FILE_BYTES)}. Larger data are added on the server, with limits ten "
-        "times as large: `bandgap add-data FOLDER --workspace ADDRESS`, or the folder that "
-        f"BANDGAP_DATA_FOLDER names. {limit_sentence(quota_bytes())}"
+        f"times as large. {limit_sentence(quota_bytes())}"
+        + help_link("how-to/large-data", "More than an upload takes")
     )
 
 
 def limit_sentence(quota: int) -> str:
-    how = f"`bandgap app {QUOTA_OPTION}` or {QUOTA_VARIABLE} changes it"
-    return (
-        f"A workspace may take {words.size(quota)} ({how})."
-        if quota
-        else f"A workspace has no quota ({how})."
-    )
+    limit = f"may take {words.size(quota)}" if quota else "has no quota"
+    return f"A workspace {limit}; whoever runs this server sets it."
 
 
 def repeat() -> None:

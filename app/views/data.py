@@ -140,12 +140,10 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             rename_form(dataset.id, dataset.name, rename, noun="data set", max_chars=120)
             st.write(losses_sentence(losses(library, workspace, dataset.id)))
             delete_button(
+                "data set",
                 dataset.id,
                 dataset.name,
                 lambda: bin_dataset(library, workspace, dataset.id),
-                label="Delete the data set",
-                sure="Yes, delete this data set",
-                forget="data",
             )
         with right_column:
             _space(datasets)

@@ -5,6 +5,7 @@ import streamlit as st
 from app.components.result import details_view, downloads_view
 from app.components.result.learning_view import learning_view
 from app.components.result.map_section import map_section, map_switch
+from app.components.result.near_copies_view import near_copies_view
 from app.components.result.run_result import RunResult, read_result
 from app.components.result.slow_transfer import slow_transfer_view
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
@@ -37,6 +38,7 @@ def page() -> None:
     if step == "more draws":  # the button is the advice
         warnings = [text.removesuffix(MORE_ITERATIONS) for text in warnings]
     frame.warn(warnings)
+    near_copies_view(result)
     row = worst_table(result)
     left_column, right_column = st.columns([4, 5], gap="medium")
     with left_column:

@@ -186,6 +186,7 @@ def delete_expander(source: Source) -> None:
             "cannot be resumed."
         )
         delete_button(
+            "source model",
             source.id,
             source.title,
             lambda: bin_source(
@@ -195,9 +196,6 @@ def delete_expander(source: Source) -> None:
                 source.id,
                 name=source.title,
             ),
-            label="Delete this source model",
-            sure="I do not need it any more",
-            forget="source",
         )
 
 

@@ -52,7 +52,8 @@ def labels_from_info(records: Records, key: str, *, unit: Unit | None = None) ->
         gap: text, a flag, negative, or more than 100 eV.
     """
     _check_key(records, key)
-    stated = unit_of_name(key, unit, what="the key", remedy=" Or say which it is: `--unit eV`.")
+    remedy = " Or say which it is: `--unit eV` (on the page Data under Known gaps, Its unit)."
+    stated = unit_of_name(key, unit, what="the key", remedy=remedy)
     return _numbers_of_key(records, key, unit=stated)
 
 

@@ -61,7 +61,7 @@ _DECIMAL_COMMA = re.compile(r"\d*,\d+")
 _SMALL_UNITS = ("meV", "cm-1")  # units in which gaps are thousands
 _SMALLEST_USUAL_GAP_EV = 0.02
 _EXCEL_SEPARATOR = re.compile(r"sep=[,;]?", re.IGNORECASE)  # a first line that Excel writes
-_ON_THE_PAGE = "on the page Data, the selections above the button"
+_ON_THE_PAGE = "on the page Data under Known gaps, the field"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _SHOWN = 5
 
@@ -144,7 +144,7 @@ def read_labels(
         header[layout.gap],
         unit,
         what=f"{where}: the header",
-        remedy=f" Or say which it is: `--unit eV` ({_ON_THE_PAGE}).",
+        remedy=f" Or say which it is: `--unit eV` ({_ON_THE_PAGE} Unit of the gap column).",
     )
     usable_rows, problems = _usable_rows(rows, layout, width=len(header), where=where)
     gaps = _numbers(
@@ -300,7 +300,7 @@ def _layout(
         return (
             f"{where}: no column names the structures. Found: {found_headers}. Accepted: a column"
             " headed id or file (comma, semicolon or tab between columns), or name it:"
-            f" `--id-column HEADER` ({_ON_THE_PAGE})."
+            f" `--id-column HEADER` ({_ON_THE_PAGE} Id column)."
         )
     gap = _gap_column(header, column)
     if isinstance(gap, str):
@@ -341,7 +341,7 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
         headers = ", ".join(repr(header[i]) for i in candidates)
         return (
             f"several gap columns ({headers}). Say which one: `--column {header[candidates[0]]!r}`"
-            f" ({_ON_THE_PAGE})."
+            f" ({_ON_THE_PAGE} Gap column)."
         )
     return candidates[0]
 

@@ -333,13 +333,10 @@ def _remedy(
     return (
         " The descriptor is that of the source model. Train one for these elements, on other"
         " structures that contain them "
-        "if there are any: `bandgap train-source --structures PATH --labels CSV --species"
-        f' "{species}" --out SOURCE`, '
-        "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of"
-        " such structures with "
-        'the descriptor "for the elements of these structures". Or do without a source '
-        '(--source none; on the page Train "No source model"), by a method such as'
-        " gaussian_process."
+        f'if there are any: `bandgap train-source --species "{species}"` (on the page Source models'
+        ' from a data set of such structures, the descriptor "for the elements of these'
+        ' structures"). Or do without a source: `--source none` (on the page Train, No source'
+        " model), by a method such as gaussian_process."
     )
 
 

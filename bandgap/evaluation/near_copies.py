@@ -19,11 +19,12 @@ if TYPE_CHECKING:  # the dashboard imports this module without the packages of a
     from bandgap.datasets.table import Table
 
 NEAR_COPIES = "near_copy_share"  # a figure of a compared fit
+CAUSE = "a near-copy among the structures learned from"
 SMALLEST_SHARE = 0.05  # of the test structures, from which near-copies are named
 MEANING = "the same reduced formula, and almost the same distances between atoms"
 REMEDY = (
-    "Test on formulas that were not learned from: `--by-formula`, or on the page Train under More"
-    " settings."
+    "Test on formulas that were not learned from: `--by-formula` (on the page Train under More"
+    " settings)."
 )
 ONE_FORMULA = "All structures have one formula, so that no split of them tests other compositions."
 
@@ -147,7 +148,7 @@ def near_copies_sentence(
     if rmse_of_others_eV is not None:
         second_error = f"; the RMSE of the {n_test - n_near:,} others is {rmse_of_others_eV:.3f} eV"
     return (
-        f"{n_near:,} of {n_test:,} test structures {verb} a near-copy among the structures learned"
-        f" from ({MEANING}), so that the error says little about new compositions{second_error}."
+        f"{n_near:,} of {n_test:,} test structures {verb} {CAUSE} ({MEANING}), so"
+        f" that the error says little about new compositions{second_error}."
         f" {ONE_FORMULA if one_formula else remedy}"
     )

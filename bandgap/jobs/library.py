@@ -19,6 +19,7 @@ from bandgap.jobs.disk import check_quota
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
+from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.runs.requests import TransferRequest
 
 Kind = Literal["source", "method", "descriptor", "system"]
@@ -175,11 +176,14 @@ class Library:
     def counts(self, dataset_id: str) -> dict[str, int]:
         """Return the numbers of structures by status, and those with a gap.
 
-        Keys are all, ready, warning, refused, labelled, and usable (labelled and not refused).
+        Keys are all, ready, warning, refused, labelled, usable (labelled and not refused), and
+        metals (usable with a gap of zero).
         """
         rows = self.database.rows(
-            "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure"
+            "SELECT status, count(*) AS n, count(gap_eV) AS gaps,"
+            " count(CASE WHEN gap_eV <= ? THEN 1 END) AS metals FROM structure"
             " WHERE dataset = ? GROUP BY status",
+            ZERO_EV,
             dataset_id,
         )
         by_status = {row["status"]: (int(row["n"]), int(row["gaps"])) for row in rows}
@@ -193,6 +197,7 @@ class Library:
             **statuses,
             "labelled": labelled,
             "usable": usable,
+            "metals": sum(int(row["metals"]) for row in rows if row["status"] != "refused"),
         }
 
     def save_gaps(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.structure_filter import StructureFilter
-from bandgap.predictions.gap_distribution import ZERO_EV, enough_metals
+from bandgap.predictions.gap_distribution import enough_metals
 
 _SYMBOL = re.compile(r"([A-Z][a-z]?)")
 _VARIABLES = 500  # of one SQL statement; SQLite has a limit
@@ -135,13 +135,8 @@ def element_sets(library: Library, dataset_id: str) -> dict[tuple[str, ...], int
 
 def has_metals(library: Library, dataset_id: str) -> bool:
     """Return whether the usable labels contain enough zeros for a probability of a metal."""
-    (row,) = library.database.rows(
-        "SELECT count(*) AS n, count(CASE WHEN gap_eV <= ? THEN 1 END) AS n_metals FROM structure"
-        " WHERE dataset = ? AND status != 'refused' AND gap_eV IS NOT NULL",
-        ZERO_EV,
-        dataset_id,
-    )
-    return enough_metals(row["n_metals"], row["n"])
+    counts = library.counts(dataset_id)
+    return enough_metals(counts["metals"], counts["usable"])
 
 
 def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:

@@ -116,6 +116,7 @@ def parity_ends(
     return padded(np.concatenate([points, bars_eV]))
 
 
+MANY_NAMES = 30  # bars, up to which each has the name of its structure
 MAX_INTERVALS = 5_000  # bars, which a browser draws in about a second
 
 
@@ -166,11 +167,12 @@ def intervals(
     fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
     if is_unusual.any():
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
-    # Whole numbers, about eight of them.
-    ticks = {
-        "tick0": 1,
-        "dtick": max(1, math.ceil(n_predicted / 8)),
-    }
-    fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
+    if n_predicted <= MANY_NAMES:
+        ticks = {"tickvals": rank, "ticktext": plain(ids)[order].tolist(), "tickangle": -90}
+    else:  # whole numbers, about eight of them
+        ticks = {"tick0": 1, "dtick": math.ceil(n_predicted / 8)}
+    fig.update_xaxes(
+        title="structures, sorted by prediction", showgrid=False, automargin=True, **ticks
+    )
     fig.update_yaxes(title=Quantity.MEAN.axis)
     return fig

@@ -13,7 +13,7 @@ from bandgap.structures.shapes import Shape
 
 Floats = NDArray[np.float64]
 
-MANY_ELEMENTS = 20  # above it, the names of the bars are small and upright
+MOST_ELEMENTS = 20  # bars with a name below each
 _BINS = 30
 _STICK = 0.16  # diameter of a bond, angstrom
 _WIDTH_PIXELS = 330.0  # approximate size of a structure in the figure
@@ -87,8 +87,11 @@ def structure_3d(shape: Shape) -> go.Figure:
 
 
 def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
-    """Return the number of the `n` structures that contain each element, most frequent first."""
-    by_count = sorted(counts.items(), key=lambda item: -item[1])
+    """Return the number of the `n` structures that contain each element, most frequent first.
+
+    Of more than `MOST_ELEMENTS` elements, whose names would overprint, the most frequent are drawn.
+    """
+    by_count = sorted(counts.items(), key=lambda item: -item[1])[:MOST_ELEMENTS]
     symbols = [symbol for symbol, _ in by_count]
     values = [count for _, count in by_count]
     share = [100.0 * value / max(n, 1) for value in values]
@@ -107,9 +110,7 @@ def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
         xaxis_title="element",
         yaxis_title="structures that contain it",
     )
-    fig.update_xaxes(type="category", showgrid=False)
-    if len(symbols) > MANY_ELEMENTS:
-        fig.update_xaxes(tickmode="linear", tickangle=-90, tickfont_size=8)
+    fig.update_xaxes(type="category", showgrid=False, tickmode="linear")
     return fig
 
 

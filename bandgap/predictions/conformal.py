@@ -76,8 +76,8 @@ def available(scores: ConformalScores | None) -> ConformalScores:
     if scores is None:
         raise ConfigError(
             "interval is 'conformal', but this run held no structures back. Transfer again with "
-            "--conformal-share 0.2 (page Train: Hold back for conformal intervals), or ask for "
-            "prediction or credible."
+            "`--conformal-share 0.2` (on the page Train under More settings, Hold back for "
+            "conformal intervals), or ask for prediction or credible."
         )
     return scores
 

@@ -205,8 +205,9 @@ def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
         actual = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
         raise InputError(
             f"This run corrects {run.baseline!r} of every structure, so a prediction needs it, in "
-            f"eV, of {n} structures (NaN: none). {actual}: name its table (`bandgap predict "
-            "--baselines CSV`), or give extXYZ files that have it under this key."
+            f"eV, of {n} structures (NaN: none). {actual}: name its table, "
+            "`bandgap predict --baselines CSV` (on the page Predict, below the files), or give "
+            "extXYZ files that have it under this key."
         )
     if baseline_eV is not None and not run.baseline:
         raise InputError("A baseline is given, but this run was trained without one. Leave it out.")

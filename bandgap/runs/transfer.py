@@ -325,15 +325,15 @@ def _check_enough_to_learn_from(split: Split, n_requested: int | None) -> None:
     if not parts:
         return
     remedy = (
-        "Label more structures, or hold back fewer: --n-test 0 tests on none, and"
+        "Label more structures, or hold back fewer: `--n-test, --conformal-share`"
         if n_requested is None
-        else f"Learn from more than {n_requested:,} (--n), or hold back fewer:"
+        else f"Learn from more than {n_requested:,}, or hold back fewer: `--n, --conformal-share`"
     )
     raise InputError(
         f"{n:,} of {n_all:,} labelled structures are left to learn from, because"
         f" {' and '.join(parts)} {'was' if n_test + n_held_back == 1 else 'were'} held back. At"
-        f" least {MIN_ROWS} are needed to learn from, better 50. {remedy} --conformal-share 0 keeps"
-        " none for intervals."
+        f" least {MIN_ROWS} are needed to learn from, better 50. {remedy}"
+        " (on the page Train under More settings)."
     )
 
 

@@ -166,8 +166,7 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
             text += f" The source model has {counts}. {advice}"
         else:
             text += (
-                f" The descriptor has {counts}. "
-                "Without --preset and --species it is made for all elements."
+                f" The descriptor has {counts}. Without given species it is made for all elements."
             )
     problems = [str(entry["problem"]) for entry in left_out if entry.get("problem")]
     if problems:
@@ -191,14 +190,14 @@ def _advice_on_new_elements(descriptor: Mapping[str, Any] | None, lacking: Itera
         return (
             "To learn from them too, choose a method that learns new elements, such as "
             "btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: "
-            "bandgap train-source --species, or the page Source models."
+            "`bandgap train-source --species` (on the page Source models)."
         )
     return (
         f"Its descriptor cannot be grown by {', '.join(sorted(fixed))}, so that no method that "
         "transfers learns them. To learn from them too, choose a method without transfer, such as "
         "gaussian_process, which takes a descriptor for all elements, or start from a source that "
-        "was trained on structures with these elements: bandgap train-source --species or "
-        "--network megnet, or the page Source models."
+        "was trained on structures with these elements: "
+        "`bandgap train-source --species, --network megnet` (on the page Source models)."
     )
 
 

@@ -83,8 +83,8 @@ def without_source(name: str) -> "Method":
     if method.transfers:
         accepted = ", ".join(other for other in NAMES if not METHODS[other].transfers)
         raise ConfigError(
-            f"{name} transfers from a source model, and the source is none. Give one (`--source "
-            "DIR`, which `bandgap train-source` writes, or choose it on the page Train), or a "
+            f"{name} transfers from a source model, and the source is none. Give one: `--source "
+            "DIR` (on the page Train, Source model), or a "
             f"method without transfer: {accepted}."
         )
     return method

@@ -45,7 +45,7 @@ def submit_archive(at: AppTest, name: str, data: bytes) -> AppTest:
     """Choose a file in the form and press its button."""
     upload(
         at,
-        "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
+        "Zip of the folder of a source model that was trained in a shell",
         [(name, data, "")],
     )
     return click(at, PRESS)

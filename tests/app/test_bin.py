@@ -60,17 +60,10 @@ def run_of(owned: Owned) -> RunRow:
     return run
 
 
-def delete(at: AppTest, label: str) -> AppTest:
-    """Tick the checkbox of a deletion and press its button."""
-    key = next(b.key for b in at.button if b.label == label).replace("delete-", "sure-")
-    at.checkbox(key=key).set_value(True).run()
-    return click(at, label)
-
-
 def test_deleted_run_is_restored_with_its_prediction_and_note(visit: Visit, owned: Owned) -> None:
     workspace = owned.workspace
     set_run_note(workspace.library, workspace.id, owned.runs[0], RunNote("mine"))
-    at = delete(visit("train", run=owned.runs[0]), "Delete this run")
+    at = click(visit("train", run=owned.runs[0]), "Delete this run")
     assert "0 waters is deleted. The bin at the end of this page keeps it" in texts(at)
     assert owned.runs[0] not in {run.id for run in workspace.library.runs(workspace.id)}
     assert workspace.jobs.jobs(workspace.id, kinds=["predict"]) == []
@@ -86,7 +79,7 @@ def test_deleted_data_set_is_restored_with_its_gaps_and_name(visit: Visit, owned
     workspace = owned.workspace
     at = visit("data", data=owned.dataset)
     at.session_state[f"care-{owned.dataset}"] = True
-    at = delete(at.run(), "Delete the data set")
+    at = click(at.run(), "Delete this data set")
     assert workspace.library.datasets(workspace.id) == []
     assert r"Data set: waters \(deleted\)." in texts(visit("result", run=owned.runs[0]))
     at = click(at, "Restore")
@@ -96,15 +89,23 @@ def test_deleted_data_set_is_restored_with_its_gaps_and_name(visit: Visit, owned
 
 
 def test_deleted_source_model_is_restored(visit: Visit, owned: Owned) -> None:
-    at = delete(visit("sources", source=owned.source), "Delete this source model")
+    at = click(visit("sources", source=owned.source), "Delete this source model")
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
-    at = click(at, "Restore")
+    at = click(at, "Undo")
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules", "my source"]
+    assert "my source is restored." in texts(at) and at.query_params["source"] == owned.source
+
+
+def test_undo_of_what_is_no_longer_in_the_bin_says_so(visit: Visit, owned: Owned) -> None:
+    at = click(visit("train", run=owned.runs[0]), "Delete this run")
+    workspace = owned.workspace
+    empty_bin(workspace.jobs, workspace.library, workspace.id)
+    assert "no longer in the bin" in click(at, "Undo").error[0].value
 
 
 def test_emptied_bin_leaves_no_files(visit: Visit, owned: Owned) -> None:
     workspace = owned.workspace
-    delete(visit("train", run=owned.runs[0]), "Delete this run")
+    click(visit("train", run=owned.runs[0]), "Delete this run")
     usage = workspace_usage(workspace.library, workspace.id)
     assert usage.bin > 0 and usage.total == usage.uploads + usage.runs + usage.bin
     at = visit("train")

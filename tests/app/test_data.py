@@ -120,10 +120,10 @@ def test_distributions_count_gaps_elements_and_sizes(visit: Visit, workspace: Wo
     workspace.add_labelled(10)
     at = open_view(visit, "Distributions")
     assert "0 crystals, 10 molecules" in texts(at)
-    gaps, elements, sizes = figures(at)
+    gaps, elements = figures(at)
     assert gaps["layout"]["xaxis"]["title"]["text"] == "band gap (eV)"
     assert elements["data"][0]["x"] == ["H", "O"] and elements["data"][0]["y"] == [10, 10]
-    assert sizes["layout"]["xaxis"]["title"]["text"] == "atoms"
+    assert "Numbers of atoms: all are 3." in texts(at)  # a constant is no histogram
     row = at.dataframe[0].value.iloc[0]
     assert (row["n"], row["min"], row["max"]) == (10, 5.0, 8.0)
 
@@ -230,7 +230,8 @@ TWO_GAP_COLUMNS = b"id,gap_direct_eV,gap_indirect_eV\na,7.0,6.0\nb,9.0,8.0\n"
 def test_table_with_two_gap_columns_asks_which_one(visit: Visit, workspace: Workspace) -> None:
     at, gaps = gaps_after_matching(visit, workspace, TWO_GAP_COLUMNS, texts_of={})
     assert "several gap columns ('gap_direct_eV', 'gap_indirect_eV')" in at.error[0].value
-    assert "on the page Data, the selections above the button" in at.error[0].value
+    assert "on the page Data under Known gaps, the field Gap column" in at.error[0].value
+    assert "--column" not in at.error[0].value
     assert gaps == [None, None]
 
 
@@ -262,7 +263,7 @@ def test_table_with_an_unusual_id_column_is_refused_with_what_to_do(
 ) -> None:
     at, gaps = gaps_after_matching(visit, workspace, UNUSUAL_ID_COLUMN, texts_of={})
     assert "no column names the structures. Found: 'crystal'" in at.error[0].value
-    assert "on the page Data, the selections above the button" in at.error[0].value
+    assert "on the page Data under Known gaps, the field Id column" in at.error[0].value
     assert gaps == [None, None]
 
 
@@ -353,6 +354,18 @@ def test_domain_of_a_source_is_compared_by_a_job(
     assert "The stored comparison cannot be read. Compare again" in at.error[0].value
 
 
+def test_metals_are_counted_and_left_out_of_the_histogram(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_labelled(8)
+    gaps = np.array([0.0, 0.0, 0.0, 1.0, 1.5, 2.0, 2.5, 3.0])
+    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    at = open_view(visit, "Distributions")
+    text = texts(at)
+    assert "8 have a gap and can be learned from; 3 of these are metals (gap 0)." in text
+    assert "wrong unit" not in text and sum(figures(at)[0]["data"][0]["y"]) == 5
+
+
 def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_labelled(8)
     _, job = workspace.add_run(dataset)
@@ -365,11 +378,10 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
         "1 run that learned from it, with all predictions, will stay" in text
         and "of at most 10 GB" in text
     )
-    at.checkbox(key=f"sure-{dataset}").set_value(True).run()
-    click(at, "Delete the data set")
+    click(at, "Delete this data set")
     assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
     workspace.jobs.request_cancel(workspace.id, job.id)
-    click(at, "Delete the data set")
+    click(at, "Delete this data set")
     assert "waters is deleted." in texts(at) and "Start with the demo data" in texts(at)
     assert len(workspace.library.runs(workspace.id)) == 1
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from ase.build import bulk
 from streamlit.testing.v1 import AppTest
 
@@ -51,7 +52,7 @@ def test_near_copies_are_named_until_formulas_are_kept_together(
     add_rattled(workspace)
     at = visit("train")
     assert "20 of 20 structures have a near-copy in this data set" in texts(at)
-    assert f"Tick **{GROUPING}** under More settings." in texts(at)
+    assert f"tick **{GROUPING}** under More settings." in texts(at)
     assert "near-copy in this data set" not in texts(tick(at, GROUPING))
 
 
@@ -85,6 +86,26 @@ def test_near_copies_in_the_data_of_the_source_are_named_after_a_comparison(
     workspace.jobs.submit(workspace.id, "domain", title="t", payload=facts, subject=subject)
     work_all(workspace.home)
     assert sentence in texts(visit("train", source="demo"))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of pretrained potentials
+def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
+    visit: Callable[..., AppTest], workspace: Workspace
+) -> None:
+    add_rattled(workspace, 12)
+    (dataset,) = workspace.library.datasets(workspace.id)
+    options = {"method": "kernel_ridge", "source": "none", "n": 36, "n_test": 12}
+    run, _ = workspace.add_run(dataset.id, **options)
+    work_all(workspace.home)
+    for page in ("home", "train", "calibration", "predict"):
+        assert "near-copy among the structures learned from" not in texts(visit(page, run=run))
+    at = visit("result", run=run)
+    assert "12 of 12 test structures have a near-copy" in texts(at)
+    assert "--by-formula" not in " ".join(warning.value for warning in at.warning)
+    next(button for button in at.button if button.label == "Test by formula").click().run()
+    newest = workspace.library.runs(workspace.id)[0]
+    assert newest.id != run and newest.request.by_formula
+    assert newest.request.method == "kernel_ridge" and newest.request.n == 36
 
 
 def test_near_copies_of_calculations_are_named(

@@ -286,7 +286,7 @@ def test_run_is_deleted_after_its_losses_were_shown(page: Page, dashboard: Dashb
     expect(
         page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")
     ).to_be_visible()
-    delete(page, "Delete this run", sure="I do not need them any more")
+    page.get_by_role("button", name="Delete this run").press("Enter")
     expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
     assert dashboard.library.run(dashboard.sample.id, run) is None
     binned = deletions(dashboard.library, dashboard.sample.id)
@@ -303,23 +303,8 @@ def test_data_set_is_deleted_after_its_losses_were_shown(page: Page, dashboard: 
     expect(
         page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")
     ).to_be_visible()
-    delete(page, "Delete the data set", sure="Yes, delete this data set")
+    page.get_by_role("button", name="Delete this data set").press("Enter")
     expect(page.get_by_text("not wanted is deleted.")).to_be_visible()
     expect(page.get_by_role("heading", name="Start with the demo data")).to_be_visible()
     with pytest.raises(InputError, match="no such data set"):
         dashboard.library.dataset(workspace, dataset)
-
-
-def delete(page: Page, label: str, *, sure: str) -> None:
-    """Press the delete button, which is disabled until its checkbox is ticked.
-
-    Both are pressed by the keyboard. The expander around them may still grow, and a pointer that
-    goes down on a moving checkbox and up beside it is no click.
-    """
-    button = page.get_by_role("button", name=label)
-    expect(button).to_be_disabled()
-    checkbox = page.get_by_role("checkbox", name=sure)
-    checkbox.press("Space")
-    expect(checkbox).to_be_checked()
-    expect(button).to_be_enabled()
-    button.press("Enter")

@@ -26,8 +26,7 @@ ACCEPTED = (
 )
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} together. Pack larger files with gzip or zip, or use `bandgap "
-    "labels` where they are."
+    f"{words.size(MAX_UPLOAD_BYTES)} together. Pack larger files with gzip or zip."
 )
 COLUMNS = {
     "kind": st.column_config.Column("direct or indirect"),

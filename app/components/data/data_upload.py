@@ -19,8 +19,7 @@ LARGER = (
     f"Pack more than {SINGLE_FILES:,} files into a zip first: the browser uploads single files one "
     "by one, and its tab does not respond for minutes with thousands of them. "
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file. For larger data, `bandgap "
-    "add-data` on the server puts files into this workspace."
+    f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file."
 )
 GAP_TABLE_HINT = (
     "CIF, POSCAR, extXYZ and others, or a zip of them; a folder can be dropped on the field. A CSV "
@@ -71,38 +70,47 @@ def upload_form(*, primary: bool = False) -> None:
 
     `primary` is whether its button is the primary one of the page.
     """
-    with st.form(f"upload-{session.form_key('upload')}", border=False):
-        files = st.file_uploader(
-            "Structure files",
-            accept_multiple_files=True,
-            help=f"Accepted: {uploads.ACCEPTED}. {LARGER}",
-        )
-        st.caption(GAP_TABLE_HINT)
-        name = st.text_input("Name of the data set", placeholder="named after the first file")
-        if st.form_submit_button("Check the files", type="primary" if primary else "secondary"):
-            if not files:
-                st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
-                return
-            try:
-                structures, table = uploads.with_gap_table(files)
-                gaps = None if table is None else _gaps_of(table)
-                dataset = uploads.store_files(
-                    structures,
-                    form="upload",
-                    purpose="training",
-                    name=name,
-                    then=partial(uploads.submit_check, gaps=gaps),
-                )
-            except BandgapError as error:
-                frame.problem(error)
-                return
-            session.choose("data", dataset.id)
-            uploads.release(*files)
-            session.renew("upload")
-            st.rerun()
+    # no form: a change of the files removes the message on the earlier ones
+    key = session.form_key("upload")
+    files = st.file_uploader(
+        "Structure files",
+        accept_multiple_files=True,
+        key=f"upload-files-{key}",
+        help=f"Accepted: {uploads.ACCEPTED}. {LARGER}",
+    )
+    st.caption(GAP_TABLE_HINT)
+    name = st.text_input(
+        "Name of the data set", placeholder="named after the first file", key=f"upload-name-{key}"
+    )
+    if st.button("Check the files", type="primary" if primary else "secondary"):
+        _store(files, name)
     st.caption(LARGER)
     if names := entries():
         _folder_form(names)
+
+
+def _store(files: list[Any], name: str) -> None:
+    """Store the files as a data set and submit its check, or say why not."""
+    if not files:
+        st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
+        return
+    try:
+        structures, table = uploads.with_gap_table(files)
+        gaps = None if table is None else _gaps_of(table)
+        dataset = uploads.store_files(
+            structures,
+            form="upload",
+            purpose="training",
+            name=name,
+            then=partial(uploads.submit_check, gaps=gaps),
+        )
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    session.choose("data", dataset.id)
+    uploads.release(*files)
+    session.renew("upload")
+    st.rerun()
 
 
 def _gaps_of(table: Any) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """Distributions of gaps, elements and sizes of a data set, as figures and tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
+from numpy.typing import NDArray
 
 from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.listing import Overview
+from bandgap.plots.structures import MOST_ELEMENTS
+from bandgap.predictions.gap_distribution import ZERO_EV
 
 GAPS_CAPTION = (
     "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
@@ -37,16 +41,16 @@ def distribution_view(view: Overview) -> None:
     )
     left_column, right_column = st.columns(2, gap="medium")
     with left_column:
-        if view.gaps_eV.size:
-            figure(
-                plots.gap_histogram,
-                view.gaps_eV,
-                key="gaps",
-                alt="Known band gaps",
-                caption=GAPS_CAPTION,
-            )
-        else:
+        if not view.gaps_eV.size:
             st.info("No gap is known yet. Give them under Known gaps.")
+        gaps = view.gaps_eV[view.gaps_eV > ZERO_EV]
+        _histogram(
+            plots.gap_histogram,
+            gaps,
+            what="Known gaps in eV",
+            key="gaps",
+            caption=gaps_caption(view.gaps_eV.size - gaps.size),
+        )
     with right_column:
         alt = "Structures by element"
         figure(
@@ -59,11 +63,11 @@ def distribution_view(view: Overview) -> None:
         )
     left_column, right_column = st.columns(2, gap="medium")
     with left_column:
-        figure(
+        _histogram(
             plots.size_histogram,
             view.n_atoms,
+            what="Numbers of atoms",
             key="sizes",
-            alt="Numbers of atoms",
             caption=SIZES_CAPTION,
         )
     with right_column, st.expander("The numbers as tables"):
@@ -73,11 +77,29 @@ def distribution_view(view: Overview) -> None:
         downloads.table_with_csv(element_table(view), "elements.csv", alt=alt, rows=6)
 
 
+def _histogram(
+    make: Callable[..., Any], values: NDArray[Any], *, what: str, key: str, caption: str
+) -> None:
+    """Draw a histogram, or a sentence where all values are equal; nothing without values."""
+    if values.size and np.ptp(values) == 0:
+        st.markdown(f"{what}: all are {values[0]:g}.")
+    elif values.size:
+        figure(make, values, key=key, alt=what, caption=caption)
+
+
+def gaps_caption(n_metals: int) -> str:
+    """Return the caption of the histogram of gaps, which leaves out the metals."""
+    if n_metals:
+        return f"Known gaps above zero; {words.count(n_metals, 'metal')} left out."
+    return GAPS_CAPTION
+
+
 def elements_caption(counts: Mapping[str, int]) -> str:
     """Return the caption of the bars of elements: how many there are, and how many are rare."""
     n_rare = sum(count < FEW_STRUCTURES for count in counts.values())
     rare = f", {n_rare} of them in fewer than {FEW_STRUCTURES} structures" if n_rare else ""
-    return f"{words.count(len(counts), 'element')}{rare}. {ELEMENTS_CAPTION}"
+    drawn = f"; the {MOST_ELEMENTS} most frequent are drawn" if len(counts) > MOST_ELEMENTS else ""
+    return f"{words.count(len(counts), 'element')}{rare}{drawn}. {ELEMENTS_CAPTION}"
 
 
 def summary_table(view: Overview) -> pd.DataFrame:

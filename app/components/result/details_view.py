@@ -44,28 +44,22 @@ def groups_view(result: RunResult) -> None:
 
 
 def moved_view(result: RunResult) -> None:
-    """Draw a sentence on what the transfer learned, and the link to the page Posterior."""
+    """Draw which layers moved, and the link to the page Posterior; nothing without layers."""
     files = result.files
-    has_layers = "c" in files.draws
-    with st.expander("What moved" if has_layers else "What it learned"):
-        if has_layers:
-            c = files.draws["c"].reshape(-1, files.draws["c"].shape[-1])
-            st.markdown(posterior_words.layer_sentence(c, n=files.n), width=720)
-        else:
-            st.write(
-                "This method has no weights of layers. The page Posterior shows what it has "
-                "instead."
-            )
+    if "c" not in files.draws:
+        return
+    with st.expander("What moved"):
+        c = files.draws["c"].reshape(-1, files.draws["c"].shape[-1])
+        st.markdown(posterior_words.layer_sentence(c, n=files.n), width=720)
         st.page_link("views/posterior.py", label="Posterior", icon=":material/ssid_chart:")
 
 
 def chains_view(result: RunResult) -> None:
-    """Draw the agreement of the chains, and the link to the page Posterior."""
+    """Draw the agreement of the chains, and the link to the page Posterior; nothing without any."""
     files = result.files
+    if not files.rhat:
+        return
     with st.expander("Do the chains agree?"):
-        if not files.rhat:
-            st.write("This method has no chains: there is nothing to agree on.")
-            return
         st.markdown(
             posterior_words.convergence_sentence(
                 files.rhat, files.ess, divergences=files.divergences

@@ -47,7 +47,7 @@ def downloads_view(result: RunResult) -> None:
             lambda: run_archive(folder, name=name),
             f"{name}.zip",
             key=f"zip-{run.id}",
-            help="For `bandgap predict --model FILE.zip` on another machine."
+            help="To predict on another machine or in another workspace."
             + help_link("how-to/share-a-run", "The run as a zip"),
         )
         downloads.csv_button(

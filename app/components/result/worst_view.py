@@ -14,7 +14,7 @@ from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
 ROWS = 6
-SHOWN_ROWS = 3  # the others scroll, as rows with pictures are high
+MOST_ROWS = 12  # of structures that are far off; the others scroll
 ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -40,7 +40,7 @@ def worst_table(result: RunResult) -> int:
         alt="Held-out structures with the largest errors",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
-        rows=SHOWN_ROWS if any(pictures) else ROWS,
+        rows=min(max(ROWS, n_far), MOST_ROWS),
     )
     far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
@@ -63,7 +63,7 @@ def worst_frame(result: RunResult) -> pd.DataFrame:
     heldout = result.heldout
     predictions = heldout.predictions
     errors = heldout.errors_eV
-    order = np.argsort(-np.abs(errors), kind="stable")[:ROWS]
+    order = np.argsort(-np.abs(errors), kind="stable")[: max(ROWS, far_rows(heldout).size)]
     lower, upper = predictions.interval(0.95)
     is_outside = (heldout.gaps_eV < lower) | (heldout.gaps_eV > upper)
     notes = [

@@ -1,17 +1,22 @@
 """Forms that rename or delete something, and the message that follows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, words
+from app.components.shared import frame, stores, words
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.deletions import KEPT_DAYS
+from bandgap.jobs.deletions import KEPT_DAYS, Kind, restore
 
 
 def carry_out(
-    action: Callable[[], object], message: str = "", *, forget: session.Choice | None = None
+    action: Callable[[], object],
+    message: str = "",
+    *,
+    forget: session.Choice | None = None,
+    undo: Callable[[], object] | None = None,
 ) -> None:
     """Call an action and run the page again with a message; show an error of the library here.
 
@@ -24,6 +29,8 @@ def carry_out(
     forget
         The choice, such as "run", to remove from session and address after success, because
         the object was deleted.
+    undo
+        What the button Undo of the message calls.
     """
     try:
         action()
@@ -33,7 +40,7 @@ def carry_out(
     if forget is not None:
         session.choose(forget, "")
     if message:
-        session.set_message(words.escaped(message))
+        session.set_message(words.escaped(message), undo=undo)
     st.rerun()
 
 
@@ -47,19 +54,29 @@ def rename_form(
             carry_out(lambda: rename(new_name), f"The {noun} is now called {new_name}.")
 
 
-def delete_button(
-    key: str,
-    name: str,
-    delete: Callable[[], object],
-    *,
-    label: str,
-    sure: str,
-    forget: session.Choice,
-) -> None:
-    """Draw the button that moves an object to the bin; a ticked checkbox enables it."""
-    ticked = st.checkbox(sure, key=f"sure-{key}")
-    if st.button(label, disabled=not ticked, icon=":material/delete:", key=f"delete-{key}"):
+def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], object]) -> None:
+    """Draw the button that moves an object to the bin; the message that follows can undo it."""
+    if st.button(f"Delete this {kind}", icon=":material/delete:", key=f"delete-{item_id}"):
         message = (
             f"{name} is deleted. The bin at the end of this page keeps it for {KEPT_DAYS} days."
         )
-        carry_out(delete, message, forget=forget)
+        undo = partial(_restore, kind, item_id)
+        carry_out(delete, message, forget=_CHOICES[kind], undo=undo)
+
+
+def _restore(kind: Kind, item_id: str) -> None:
+    """Restore and select a deleted object, and say so; called before the page is drawn."""
+    try:
+        deletion = restore(stores.library(), session.workspace(), kind, item_id)
+    except BandgapError as error:
+        session.set_message(words.escaped_sentence(str(error)), tone="error")
+        return
+    session.choose(_CHOICES[kind], item_id)
+    session.set_message(words.escaped(f"{deletion.name} is restored."))
+
+
+_CHOICES: Mapping[Kind, session.Choice] = {
+    "run": "run",
+    "data set": "data",
+    "source model": "source",
+}

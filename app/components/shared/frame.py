@@ -82,8 +82,10 @@ def messages() -> None:
     """
     with st.container():
         if message := session.take_message():
-            tone, text = message
+            tone, text, undo = message
             {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
+            if undo is not None:
+                st.button("Undo", icon=":material/undo:", key="undo", on_click=undo)
 
 
 def problem(error: BandgapError, *, about: str = "") -> None:

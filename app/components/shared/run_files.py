@@ -16,6 +16,7 @@ from app import session
 from app.components.shared import stores
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
+from bandgap.evaluation.near_copies import CAUSE
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError
@@ -85,7 +86,16 @@ class RunFiles:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings that are shown with every result of the run."""
+        """Warnings that are shown with every result of the run, without that on near-copies."""
+        return tuple(text for text in self._warnings if CAUSE not in text)
+
+    @property
+    def near_copies(self) -> str:
+        """The warning on near-copies across the split, which the page Result shows, or ""."""
+        return next((text for text in self._warnings if CAUSE in text), "")
+
+    @property
+    def _warnings(self) -> tuple[str, ...]:
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
 
     @property

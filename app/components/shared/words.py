@@ -31,6 +31,8 @@ STANDING: dict[State, str] = {
 _MARKUP = re.compile(
     r"(`(?:bandgap |pip |--[a-z])[^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)"
 )
+# An option of the command line, where the place on a page follows.
+_OPTION = re.compile(r"`[^`]*` \((on the page [^()]*)\)")
 _LINE_START = re.compile(r"^(\s*\d*)([#>+-]|(?<=\d)[.)])", re.MULTILINE)
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
 _EARLY = 0.05  # below this share of the work the remaining time is not shown
@@ -99,9 +101,11 @@ def escaped_sentence(text: str) -> str:
     """Return an error or a warning, which may contain such names, so that Markdown shows it.
 
     Only characters that would be markup are escaped: a single hyphen or bracket is not. Commands
-    of `bandgap` and `pip` and options in backticks remain code. The path of the data directory, of
-    the server, is not shown.
+    of `bandgap` and `pip` and options in backticks remain code; of an option that is followed by
+    its place on a page only the place is shown. The path of the data directory, of the server, is
+    not shown.
     """
+    text = _OPTION.sub(r"\1", text)
     portable = text.replace(os.environ.get("BANDGAP_HOME") or "\0", "BANDGAP_HOME")
     escaped_inside = _MARKUP.sub(lambda match: match[1] or f"\\{match[0]}", portable)
     return _LINE_START.sub(r"\1\\\2", escaped_inside)
@@ -187,7 +191,8 @@ def counts(numbers: dict[str, int]) -> str:
         if numbers["usable"]
         else "none has a gap yet"
     )
-    return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}."
+    metals = f"; {numbers['metals']:,} of these are metals (gap 0)" if numbers["metals"] else ""
+    return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}{metals}."
 
 
 def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:

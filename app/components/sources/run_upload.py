@@ -13,10 +13,7 @@ from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
 from bandgap.jobs.store import Job
 
 _ADDED = "added_run_job"  # key of the job that this session submitted last
-LARGER = (
-    f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "
-    "`bandgap add-run RUN.zip --workspace ADDRESS`, with the address of this page."
-)
+LARGER = f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine."
 
 
 def run_upload() -> None:
@@ -38,8 +35,8 @@ def _form() -> None:
         file = st.file_uploader(
             "Zip of a run",
             type=["zip"],
-            help="From the button The run (zip) of the page Result, or a zip of the folder that "
-            "`bandgap transfer` wrote. The worker loads it and repeats the predictions that it "
+            help="From the button The run (zip) of the page Result, or a zip of the folder of "
+            "a run from a shell. The worker loads it and repeats the predictions that it "
             "was stored with; nothing is executed."
             + help_link("how-to/share-a-run", "The run as a zip"),
         )
@@ -47,7 +44,7 @@ def _form() -> None:
             "Name", max_chars=MAX_NAME, placeholder="named after the file", key="run-upload-name"
         )
         if not st.form_submit_button("Add the run"):
-            st.caption(LARGER)
+            st.caption(LARGER + help_link("how-to/share-a-run", "The run in another workspace"))
             return
         if file is None:
             st.error("No file was chosen. Choose the zip of a run.")

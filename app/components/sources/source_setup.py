@@ -87,8 +87,7 @@ def source_form(
         if folder is None:
             st.caption(
                 "This server offers no files. Whoever runs it can name one folder with OE62 files "
-                f"by {VARIABLE}, or train in a shell: `bandgap train-source --oe62 df_62k.json "
-                "--preset oe62-16 --out source`."
+                f"by {VARIABLE}."
             )
         elif not files:
             st.caption("The server's folder has no .json or .json.gz file that may be opened.")

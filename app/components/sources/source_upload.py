@@ -4,22 +4,20 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, uploads, words
+from app.components.shared.guide_links import help_link
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.added_sources import add_archive
 from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
 from bandgap.jobs.sources import MAX_NAME
 
-LARGER = (
-    f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "
-    "`bandgap add-source FOLDER --workspace ADDRESS`, with the address of this page."
-)
+LARGER = f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine."
 
 
 def source_upload() -> None:
     """Draw the form; one press makes one job, and the same archive twice gives one model."""
     with st.form(f"source-upload-{session.form_key('source-upload')}", border=False):
         file = st.file_uploader(
-            "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)",
+            "Zip of the folder of a source model that was trained in a shell",
             type=["zip"],
             help=_HELP,
         )
@@ -27,7 +25,7 @@ def source_upload() -> None:
             "Name", max_chars=MAX_NAME, placeholder="named after the file", key="source-upload-name"
         )
         if not st.form_submit_button("Add the source model"):
-            st.caption(LARGER)
+            st.caption(LARGER + help_link("tutorials/source-of-your-own", "In the dashboard"))
             return
         if file is None:
             st.error("No file was chosen. Choose the zip of a source model's folder.")

@@ -49,11 +49,10 @@ def near_copies_hint(dataset: Dataset, request: TransferRequest) -> str:
     advice = ONE_FORMULA
     if result.get("formulas", 2) > 1:
         label = TransferRequest.field("by_formula").setting.label
-        advice = f"Tick **{label}** under More settings."
+        advice = f"To test on new compositions, tick **{label}** under More settings."
     verb = "has" if n_near == 1 else "have"
     link = help_link("explanation/calibration", "Near-copies across a split")
     return (
-        f"{n_near:,} of {words.count(n, 'structure')} {verb} a near-copy in this data set, such as "
-        "a displaced copy, a supercell or a close polymorph. With near-copies on both sides of "
-        f"the split the error says little about new compositions. {advice}{link}"
+        f"{n_near:,} of {words.count(n, 'structure')} {verb} a near-copy in this data set. "
+        f"{advice}{link}"
     )

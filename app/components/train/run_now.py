@@ -122,12 +122,7 @@ def manage_expander(run: RunRow, job: Job | None) -> None:
             return
         st.markdown(loss_sentence(run_losses(stores.jobs(), stores.library(), run)))
         delete_button(
-            run.id,
-            run.title,
-            lambda: bin_run(stores.jobs(), stores.library(), run),
-            label="Delete this run",
-            sure="I do not need them any more",
-            forget="run",
+            "run", run.id, run.title, lambda: bin_run(stores.jobs(), stores.library(), run)
         )
 
 

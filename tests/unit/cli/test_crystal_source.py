@@ -297,7 +297,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(
         "7 of 67 labelled structures were left out: rb000, rb001, rb002, rb003 and 3 more. The "
         "source model has no Rb (in 7). To learn from them too, choose a method that learns new "
         "elements, such as btl_pcp_pe or feature_gp, or start from a source that was trained for "
-        "their elements: bandgap train-source --species, or the page Source models."
+        "their elements: `bandgap train-source --species` (on the page Source models)."
     )
     assert done.exit_code == 0 and message in done.stdout.splitlines()
     stored = json.loads((model / "manifest.json").read_text())

@@ -111,7 +111,15 @@ def test_verdicts_and_gaps_come_back_in_order(library: Library) -> None:
         ("a", 1.0),
         ("c", None),
     ]
-    counts = {"all": 3, "ready": 1, "warning": 1, "refused": 1, "labelled": 2, "usable": 1}
+    counts = {
+        "all": 3,
+        "ready": 1,
+        "warning": 1,
+        "refused": 1,
+        "labelled": 2,
+        "usable": 1,
+        "metals": 0,
+    }
     assert library.counts(dataset.id) == counts
     again = library.dataset(WS, dataset.id)
     assert (again.level_of_theory, again.labels) == ("PBE", {"source": "x.csv"})

@@ -31,7 +31,7 @@ def test_too_few_labels_are_refused(source_folder, world, tmp_path):
         (
             {"conformal_share": 0.5},
             "2 of 5 .* because 1 for the test and 2 for conformal intervals were held back. At"
-            " least 5 are needed .*: --n-test 0 tests on none",
+            " least 5 are needed .*: `--n-test, --conformal-share`",
         ),
     ],
 )
@@ -50,7 +50,7 @@ def test_the_test_set_is_not_blamed_for_few_structures_that_were_asked_for(
     with pytest.raises(
         InputError,
         match="2 of 5 labelled structures .* because 3 for conformal intervals were held back"
-        r".*Learn from more than 5 \(--n\), or hold back fewer: --conformal-share 0",
+        ".*Learn from more than 5, or hold back fewer: `--n, --conformal-share`",
     ):
         transfer_labelled(
             source_folder,

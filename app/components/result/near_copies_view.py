@@ -1,0 +1,46 @@
+"""The warning on near-copies across the split, and the button that tests by formula instead."""
+
+import streamlit as st
+
+from app import session
+from app.components.result.run_result import RunResult
+from app.components.shared import frame, stores
+from app.components.shared.guide_links import help_link
+from bandgap.evaluation.near_copies import REMEDY
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.starting import start_transfer
+
+
+def near_copies_view(result: RunResult) -> None:
+    """Draw the warning, and the button unless all structures have one formula."""
+    run = result.run
+    text, advice, _ = result.files.near_copies.partition(_ADVICE)
+    frame.warn([text.strip()])
+    datasets = {dataset.id: dataset for dataset in stores.library().datasets(run.workspace)}
+    if not advice or "refit" in result.files.manifest or run.dataset not in datasets:
+        return
+    if not st.button(
+        "Test by formula",
+        icon=":material/call_split:",
+        key=f"by-formula-{run.id}",
+        help="The same method learns again, with all structures of a formula on one side of the "
+        "split." + help_link("explanation/calibration", "Near-copies across a split"),
+    ):
+        return
+    try:
+        started = start_transfer(
+            stores.jobs(),
+            stores.library(),
+            datasets[run.dataset],
+            source=run.source,
+            request=run.request.changed(by_formula=True),
+            title=f"{run.title}, by formula",
+        )
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    session.choose("run", started.run)
+    st.switch_page("views/train.py")
+
+
+_ADVICE = REMEDY.partition(":")[0]
