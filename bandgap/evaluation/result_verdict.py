@@ -16,6 +16,13 @@ The rules, in this order:
 A run is good if 1 to 4 find nothing, it ranks well and single gaps can be used. The gap that a good
 run is good to is `TYPICAL_SHARE` of the absolute errors, rounded up. A structure is far off if its
 absolute error is above `FAR` robust standard deviations (1.4826 times the median absolute error).
+
+Where the labels contain metals, most errors are near zero, and 2, 5 and the rule of what is far off
+do not apply. There are two verdicts instead: whether metals and semiconductors are told apart more
+often than by always naming the more frequent class (by two standard errors), and whether the gap
+that semiconductors have if they are none has an RMSE of at most `NOT_BETTER` of that of their mean
+gap. A run is good if both hold and the second is at most `GOOD_SHARE`, and not usable if neither
+holds.
 """
 
 import math
@@ -29,6 +36,7 @@ from numpy.typing import NDArray
 from bandgap.evaluation.curve_verdict import CurveVerdict, curve_verdict
 from bandgap.evaluation.error_context import NOT_BETTER, TINY
 from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.metal_tables import metal_scores
 from bandgap.evaluation.metrics import coverage, rmse
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.quantities import RHAT_LIMIT, worst_of
@@ -104,6 +112,8 @@ def result_verdict(
         )
         return ResultVerdict("unknown", "Cannot be judged", f"{sentence}.", None, chains_agree, n)
     curve = curve_verdict(coverage_of(judged, "prediction"))
+    if heldout.predictions.p_metal is not None:
+        return _with_metals(heldout, curve, chains_agree=chains_agree)
     parts = [error, interval_text(judged, curve), far_text(heldout)]
     constant_eV = float((manifest.get("tested") or {}).get("mean_gap_rmse_eV", math.nan))
     if is_no_better_than_mean(heldout, constant_eV):
@@ -130,6 +140,28 @@ def result_verdict(
     elif rank >= GOOD_RANK and usable_gaps:
         state, word = "good", "Good"
     return ResultVerdict(state, word, f"{purpose}: {'; '.join(parts)}.", curve, chains_agree, n)
+
+
+def _with_metals(heldout: HeldOut, curve: CurveVerdict, *, chains_agree: bool) -> ResultVerdict:
+    """Return the verdict on a run with a probability of a metal."""
+    n = len(heldout)
+    metals = metal_scores(heldout)
+    margin = STANDARD_ERRORS * math.sqrt(metals.majority * (1 - metals.majority) / n)
+    tells_metals = metals.share_right > metals.majority + margin
+    share = metals.rmse_eV / metals.mean_gap_rmse_eV
+    tells_gaps = share < NOT_BETTER
+    state: State = "fair"
+    word = "Use with care"
+    if not (tells_metals or tells_gaps):
+        state, word = "poor", "Not usable"
+    elif not chains_agree:
+        word = "Chains not agreed"
+    elif curve.deviates:
+        word = f"Intervals {side_of(heldout, curve)}"
+    elif tells_metals and share <= GOOD_SHARE:
+        state, word = "good", "Good"
+    sentence = f"{metals.sentence} {interval_text(heldout, curve)}."
+    return ResultVerdict(state, word, sentence, curve, chains_agree, n)
 
 
 def next_step(
@@ -191,7 +223,9 @@ def rank_correlation(heldout: HeldOut) -> float:
 
 
 def far_rows(heldout: HeldOut) -> NDArray[np.int64]:
-    """Return the rows that are far off, the largest error first."""
+    """Return the rows that are far off, the largest error first; none where there are metals."""
+    if heldout.predictions.p_metal is not None:
+        return np.array([], dtype=np.int64)
     errors = np.abs(heldout.errors_eV)
     limit = FAR * 1.4826 * float(np.median(errors))
     order = np.argsort(-errors, kind="stable")

@@ -52,10 +52,12 @@ def domain_counts(counts: Mapping[str, int]) -> str:
     are not.
     """
     like, far, elements, outside = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS, OUTSIDE))
+    unlike = counts.get(UNLIKE, 0)
     outside_text = f", {outside:,} with a baseline or levels outside its range" if outside else ""
+    several = " (some for several reasons)" if far + elements + outside > unlike else ""
     return (
-        f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements "
-        f"that it lacks or hardly has{outside_text}."
+        f"Domain: {like:,} like the training set, {unlike:,} not: {far:,} far from it, "
+        f"{elements:,} with elements that it lacks or hardly has{outside_text}{several}."
     )
 
 

@@ -6,9 +6,11 @@ The distance is 1 - cosine between raw descriptors, without standardisation.
 
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ FAR = (
     0.95  # percentile of the training set's nearest distances above which a structure is called far
 )
 KNOWN_FROM = (
-    10  # training structures with an element, from which it counts as learned without a source
+    10  # training structures with an element, from which it counts as learned in any training set
 )
 MAX_ROWS = 1000  # training rows that are stored; of more rows, a fixed random subset
 
@@ -186,11 +188,7 @@ class Domain:
             sentences.append(f"Contains {', '.join(foreign)}, {unseen_where} the training set")
         if rare:
             counts = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
-            reason = (
-                "never seen by the source model"
-                if self.source_species
-                else f"seen fewer than {KNOWN_FROM} times"
-            )
+            reason = "never seen by the source model" if self.source_species else "seldom seen"
             sentences.append(f"Contains {', '.join(rare)}, {reason}; training structures: {counts}")
         if untrained:
             sentences.append(
@@ -218,9 +216,19 @@ class Domain:
         counts = self.target_counts
         present = sorted(set(elements))
         foreign = [e for e in present if e not in source and not counts.get(e)]
-        rare = [e for e in present if e not in source and 0 < counts.get(e, 0) < KNOWN_FROM]
+        rare = [e for e in present if e not in source and 0 < counts.get(e, 0) < self._learned_from]
         untrained = [e for e in present if e in source and not counts.get(e)]
         return foreign, rare, untrained
+
+    @cached_property
+    def _learned_from(self) -> float:
+        """Number of training structures with an element from which it counts as learned.
+
+        It is at most half of the usual number: where every element is in few structures, that is
+        no warning.
+        """
+        usual = statistics.median(self.target_counts.values()) if self.target_counts else 0.0
+        return min(KNOWN_FROM, usual / 2)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the domain as arrays for a safetensors file; texts are JSON in bytes."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -15,12 +15,13 @@ from app.components.shared import stores, tables, words
 from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import picture_addresses
+from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.counting import LEARNED_FROM
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.table import DOMAIN_P
+from bandgap.predictions.table import DOMAIN_P, P_METAL
 from bandgap.structures.elements import ELEMENTS
 
 Show = Literal["all", "with a warning", "refused"]
@@ -171,6 +172,7 @@ class Table:
             if name in columns:
                 columns[name] = 100.0 * columns[name]
         columns["interval"] = self._intervals(rows)
+        columns["mean_eV"] = np.where(self._is_metal[rows], np.nan, columns["mean_eV"])
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -188,6 +190,8 @@ class Table:
             level = words.percent(float(values["level"]))
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
+            if self._is_metal[row]:
+                lines["band gap"] = self._metal_text(row)
             is_withheld = np.isnan(float(values["sd_eV"]))
             if is_withheld:
                 interval = "withheld"
@@ -212,10 +216,24 @@ class Table:
         return {name: text for name, text in lines.items() if text}
 
     def _intervals(self, rows: Positions) -> "pd.Series[str]":
-        """Return the intervals in eV as texts, empty where there is none."""
+        """Return the intervals in eV as texts, "" where there is none; or that a row is a metal."""
         ends = zip(self.numbers("lower_eV")[rows], self.numbers("upper_eV")[rows], strict=True)
         texts = ["" if np.isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
+        texts = [
+            self._metal_text(row) if self._is_metal[row] else text
+            for row, text in zip(rows, texts, strict=True)
+        ]
         return pd.Series(texts, index=rows, dtype="str")
+
+    @cached_property
+    def _is_metal(self) -> NDArray[np.bool_]:
+        """Which rows are called metals (n,)."""
+        if P_METAL not in self.columns:
+            return np.zeros(len(self), dtype=bool)
+        return self.numbers(P_METAL) >= THRESHOLD
+
+    def _metal_text(self, row: int) -> str:
+        return f"metal ({words.percent(float(self.numbers(P_METAL)[row]))})"
 
     def _problems(self, row: int) -> str:
         problem, domain = (str(self.columns[name][row]) for name in ("problem", "domain"))

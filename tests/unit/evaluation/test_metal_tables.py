@@ -7,7 +7,12 @@ import pytest
 
 from bandgap import plots
 from bandgap.evaluation.heldout import HeldOut
-from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
+from bandgap.evaluation.metal_tables import (
+    confusion_table,
+    gap_if_no_metal,
+    metal_scores,
+    p_metal_table,
+)
 from bandgap.foundation.errors import InputError
 from tests.unit.evaluation.test_paired import normal_heldout
 
@@ -46,6 +51,19 @@ def test_figure_has_a_point_for_each_group():
     table = p_metal_table(heldout_with(P))
     figure = plots.p_metal_figure(table)
     np.testing.assert_allclose(figure.data[-1].y, table["share_of_metals"])
+
+
+def test_scores_are_those_of_both_classes_apart():
+    p_metal = np.where(IS_METAL, 0.9, 0.2)
+    p_metal[np.flatnonzero(IS_METAL)[:40]] = 0.3  # a tenth of all is called a semiconductor
+    gap_if_none = np.where(IS_METAL, 1.0, np.where(np.arange(N) % 2, 2.3, 1.7))
+    plain = normal_heldout((1 - p_metal) * gap_if_none - GAPS, 0.3, gaps=GAPS)
+    heldout = HeldOut(dataclasses.replace(plain.predictions, p_metal=p_metal), GAPS)
+    np.testing.assert_allclose(gap_if_no_metal(heldout.predictions), gap_if_none)
+    scores = metal_scores(heldout)
+    assert scores.share_right == 0.9 and scores.n_semiconductors == N - IS_METAL.sum()
+    assert scores.rmse_eV == pytest.approx(0.3) and scores.mean_gap_rmse_eV == 0.0
+    assert scores.majority == pytest.approx(max(IS_METAL.mean(), 1 - IS_METAL.mean()))
 
 
 def test_run_without_probability_is_refused():

@@ -1,5 +1,7 @@
 """The verdict on a run: one test for each rule, and its false alarms by simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from bandgap.evaluation.result_verdict import (
     rank_correlation,
     result_verdict,
 )
+from bandgap.predictions.gap_distribution import GapDistribution
+from bandgap.predictions.table import LEVELS
 from tests.unit.evaluation.test_paired import normal_heldout
 
 AGREED = {"diagnostics": {"rhat": {"tau": 1.01, "predictions": 1.02}}}
@@ -114,6 +118,31 @@ def test_structure_far_off_is_counted_and_found():
     shifted = with_errors(heldout.gaps_eV, errors, stated=0.15)
     assert far_rows(shifted)[0] == 7
     assert "structure is far off" in result_verdict(shifted, AGREED | MEAN).sentence
+
+
+@pytest.mark.parametrize(
+    ("p_of_metals", "error_eV", "state"),
+    [(0.95, 0.2, "good"), (0.95, 1.5, "fair"), (0.4, 0.2, "fair"), (0.4, 1.5, "poor")],
+)
+def test_metals_and_gaps_of_semiconductors_have_a_verdict_each(p_of_metals, error_eV, state):
+    n = 120
+    rng = np.random.default_rng(4)
+    is_metal = np.arange(n) % 3 > 0
+    gaps = np.where(is_metal, 0.0, rng.uniform(1.0, 4.0, n))
+    p_metal = np.where(is_metal, p_of_metals, 0.05)
+    mean = (1 - p_metal) * np.where(is_metal, 2.0, gaps + rng.normal(0.0, error_eV, n))
+    spread = np.where(is_metal, 1.0, error_eV)
+    distribution = GapDistribution(
+        (mean / (1 - p_metal))[None], np.broadcast_to(spread, (1, n)), p_metal
+    )
+    plain = with_errors(gaps, mean - gaps, stated=0.3).predictions
+    heldout = HeldOut(
+        replace(plain, p_metal=p_metal, quantiles_new=distribution.quantiles(LEVELS)), gaps
+    )
+    verdict = result_verdict(heldout, AGREED | MEAN)
+    assert verdict.state == state
+    assert "Metal or not: right in" in verdict.sentence and "far off" not in verdict.sentence
+    assert far_rows(heldout).size == 0
 
 
 def test_rank_correlation_is_that_of_ranks():

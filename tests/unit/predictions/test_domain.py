@@ -79,6 +79,14 @@ def test_judge_rather_far_structure_names_the_share(domain):
     )
 
 
+def test_elements_that_are_all_in_few_structures_are_no_warning(domain):
+    mixed = dataclasses.replace(
+        domain, source_species=(), target_counts={"Pb": 7, "Sn": 8, "Ti": 3, "O": 40, "F": 8}
+    )
+    texts = [j.text for j in mixed.judge(TRAIN[:2], [{"Pb", "O"}, {"Ti", "O"}])]
+    assert texts == ["ok", "Contains Ti, seldom seen; training structures: Ti in 3"]
+
+
 @pytest.mark.parametrize(
     ("elements", "text", "unseen"),
     [
