@@ -48,6 +48,8 @@ def draw() -> None:
     if session.unknown_workspace():
         unknown_workspace()
         return
+    if page.title != "Train":
+        session.set_trains_on("")
     frame.check_address()
     frame.messages()
     page.run()

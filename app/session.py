@@ -180,6 +180,16 @@ def show_marked_row(dataset: str, row: int | None) -> None:
     st.session_state[f"marked_{dataset}"] = row
 
 
+def trains_on() -> str:
+    """Return the id of the data set that the visitor came to the page Train with, "" for none."""
+    return str(st.session_state.get("trains_on", ""))
+
+
+def set_trains_on(dataset: str) -> None:
+    """Open the form of the page Train with this data set, "" for no longer."""
+    st.session_state["trains_on"] = dataset
+
+
 def target_window() -> tuple[float | None, float | None]:
     """Return the ends in eV of the target window of this session, None for an empty field."""
     ends: tuple[float | None, float | None] = st.session_state.get("target_window", (None, None))

@@ -91,6 +91,7 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: boo
         icon=":material/model_training:",
         key=f"train-on-{dataset.id}",
     ):
+        session.set_trains_on(dataset.id)
         st.switch_page("views/train.py")
     view = st.segmented_control(
         "View",

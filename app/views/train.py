@@ -32,7 +32,8 @@ def sections() -> None:
     datasets = {d.id: d for d in library.datasets(workspace)}
     jobs = stores.run_jobs()
     runs = active_first(library.runs(workspace), lambda run: jobs.get(run.job))
-    if runs:
+    is_form_first = session.trains_on() in datasets
+    if runs and not is_form_first:
         run_list(runs, jobs, stores.dataset_names(workspace))
     if not datasets:
         frame.send_on(
@@ -50,10 +51,15 @@ def sections() -> None:
         )
         return
     job = jobs.get(selected_run(runs).job)
+    is_primary = job is None or job.state not in STOPPED
+    if is_form_first:
+        setup_form(datasets, usable, primary=is_primary)
+        run_list(runs, jobs, stores.dataset_names(workspace))
+        return
     with st.expander(
         "Start other transfers", expanded=not any(job.active for job in jobs.values())
     ):
-        setup_form(datasets, usable, primary=job is None or job.state not in STOPPED)
+        setup_form(datasets, usable, primary=is_primary)
 
 
 def selected_run(runs: list[RunRow]) -> RunRow:

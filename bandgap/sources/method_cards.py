@@ -4,12 +4,12 @@ The page Train shows them as cards: the proposed method, a fast one, and a basel
 should beat. The errors are from the table of `measured_errors`. Imports no torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from bandgap.descriptors.electron_levels import MOLECULES
-from bandgap.sources.measured_errors import MeasuredError, error_of
+from bandgap.sources.measured_errors import MEAN_GAP_RMSE_EV, MeasuredError, error_of
 from bandgap.sources.proposed import FEATURES, LAYERS, Proposal, Target
 
 Role = Literal["Recommended", "Fast", "Baseline"]
@@ -58,7 +58,18 @@ class MethodCard:
             return ""
         row = self.measured
         details = ", ".join(filter(None, [row.conditions, self.condition]))
-        return f"RMSE {row.text} on {row.kind} ({details})."
+        return (
+            f"RMSE {row.range_text} (mean gap: {MEAN_GAP_RMSE_EV[row.kind]:.2f} eV) on {row.kind} "
+            f"({details})."
+        )
+
+
+def comparison_problem(cards: Sequence[MethodCard]) -> str:
+    """Return why the errors of cards cannot be compared, "" where they can."""
+    rows = [card.measured for card in cards if card.measured is not None]
+    if all(row.measured_with(rows[0]) for row in rows):
+        return ""
+    return "The errors on the cards are of different splits or crystals: they cannot be compared."
 
 
 def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:

@@ -109,7 +109,7 @@ def with_levels_of_bonds(at: AppTest) -> bool:
 
 
 def levels_left_out(at: AppTest) -> bool:
-    return any("electron levels, which are off" in info.value for info in at.info)
+    return any("levels; this start has none" in info.value for info in at.info)
 
 
 def add_methylenes(
@@ -138,6 +138,7 @@ def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
     # Levels of both ways were not measured with this method, those of tight binding were.
     tick(at, METHODS["btl_pcp_pe"].title)
     assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, False)
+    assert any(info.value.startswith("Proposed are ") for info in at.info)
 
 
 @pytest.mark.parametrize(

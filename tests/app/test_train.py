@@ -239,6 +239,23 @@ def test_running_job_shows_its_last_log_line_and_what_is_effective(
     assert at.get("progress")[0].proto.value == 50
 
 
+def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
+    visit: Visit, workspace: Workspace
+) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    other = workspace.add_labelled(30)
+    at = click(visit("data", data=other), "Train on these")
+    assert not any(box.label == "Start other transfers" for box in at.expander)
+    box = next(box for box in at.selectbox if box.label == "Target data")
+    assert box.value == other
+    drawn = [element.value for element in at.main if element.type in ("markdown", "subheader")]
+    assert drawn.index("Methods") < drawn.index("Runs")
+    at.switch_page("views/home.py").run()
+    at.switch_page("views/train.py").run()
+    assert any(box.label == "Start other transfers" for box in at.expander)
+
+
 def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     at = visit("train", run=run)

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.components.shared import words
 from app.components.shared.guide_links import help_link
 from bandgap.jobs.entries import MethodEntry
-from bandgap.sources.method_cards import ROLE_TEXTS, MethodCard
+from bandgap.sources.method_cards import ROLE_TEXTS, MethodCard, comparison_problem
 from bandgap.sources.proposed import Proposal
 
 NO_TRANSFER = "without transfer"  # the family without a source model; it is listed last
@@ -18,6 +18,14 @@ PARTS = {
     "variational": "a variational posterior of its weights",
     "snapshots": "snapshots of its training",
 }
+
+
+@dataclass(frozen=True)
+class OwnError:
+    """What a finished run measured on the data of the form, and from how many labels it learned."""
+
+    n: int
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ def choose_methods(
     parts: frozenset[str] | None,
     proposal: Proposal,
     cards: Sequence[MethodCard],
-    errors_here: Mapping[str, str],
+    errors_here: Mapping[str, OwnError],
     more: DeltaGenerator,
 ) -> Choice:
     """Draw three cards and, in another place, a checkbox for every other method.
@@ -53,7 +61,7 @@ def choose_methods(
     cards
         The cards; those of methods that are not registered are left out.
     errors_here
-        What finished runs measured on the same data, as a sentence by method.
+        What finished runs measured on the same data, by method.
     more
         Place of the expander with all other methods.
     """
@@ -73,10 +81,17 @@ def choose_methods(
                     card, methods[name], key=f"method-{name}{suffix}", initial=name == default
                 ):
                     picked.append(name)
-                error = errors_here.get(name) or card.sentence
-                st.markdown(error or _NOT_MEASURED)
+                st.markdown(card.sentence or _NOT_MEASURED)
+                if own_error := errors_here.get(name):
+                    st.markdown(own_error.sentence)
                 places[name] = st.empty()
                 places[name].caption("Time: not estimated yet.")  # keeps the place of the line
+    own_errors = [errors_here[card.method] for card in visible_cards if card.method in errors_here]
+    problems = [comparison_problem(visible_cards)]
+    if len({error.n for error in own_errors}) > 1:
+        problems.append("Your runs learned from different numbers of labels.")
+    if text := " ".join(filter(None, problems)):
+        st.caption(text)
     if can_be_proposed:
         st.caption(proposal_sentence(proposal, methods))
     on_cards = {card.method for card in visible_cards}
@@ -109,7 +124,7 @@ def _other_methods(
     default: str,
     suffix: str,
     proposal: Proposal,
-    errors_here: Mapping[str, str],
+    errors_here: Mapping[str, OwnError],
 ) -> list[str]:
     """Draw the checkboxes by family, those of research last, and return the ticked ones."""
     families: dict[str, list[str]] = {}
@@ -127,7 +142,7 @@ def _other_methods(
                 lacking=missing[name],
                 initial=name == default,
                 shows_layers=name == proposal.alternative,
-                error=errors_here.get(name, ""),
+                error=errors_here[name].sentence if name in errors_here else "",
             ):
                 picked.append(name)
     return picked
@@ -181,6 +196,8 @@ def _checkbox(
 _HELP = (
     "Several methods make several runs with the same split, so that they can be compared. Methods "
     "marked as research are published ones that are kept to reproduce and compare: they were not "
-    "better than the recommended ones where that was measured, or they are slower."
+    "better than the recommended ones where that was measured, or they are slower. An error over "
+    "several splits is the range of the recorded ones, or their mean plus and minus their standard "
+    "deviation."
 )
 _NOT_MEASURED = "Not measured on crystals like these yet."

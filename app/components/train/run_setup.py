@@ -11,10 +11,10 @@ from app.components.shared import frame, stores, tables, words
 from app.components.shared.estimate_words import estimate_sentence, rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
-from app.components.shared.run_files import finished_runs, run_figures
+from app.components.shared.run_files import finished_runs, read_run, run_figures
 from app.components.train.first_answer import with_first_answer
 from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
-from app.components.train.method_choice import choose_methods
+from app.components.train.method_choice import OwnError, choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
 from app.components.train.transfer_times import TransferTimes
@@ -154,7 +154,7 @@ def setup_form(
     with right_column:
         if text := unseen_sentence(lacking, picked, methods):
             st.info(words.escaped_sentence(text))
-        if text := levels_left_out(proposal, picked, base.levels, methods):
+        if text := levels_left_out(proposal, picked, base.levels):
             st.info(words.escaped_sentence(text))
         requests = [with_method(base, name, methods[name], sampler_lengths) for name in picked]
         requests = tested_alike(requests, lacking, methods)
@@ -191,23 +191,25 @@ def fast_method(cards: Sequence[MethodCard], methods: Collection[str]) -> str | 
     )
 
 
-def errors_on(dataset: Dataset, source: Source) -> dict[str, str]:
-    """Return the error of the newest finished run of each method on a data set, as a sentence.
+def errors_on(dataset: Dataset, source: Source) -> dict[str, OwnError]:
+    """Return the error of the newest finished run of each method on a data set.
 
     Only runs from the same source model count.
     """
-    sentences: dict[str, str] = {}
+    errors: dict[str, OwnError] = {}
     for run in finished_runs().values():
-        if run.dataset != dataset.id or run.source != source.id or run.method in sentences:
+        if run.dataset != dataset.id or run.source != source.id or run.method in errors:
             continue
         figures = run_figures(run.id)
         if figures is not None and "rmse_eV" in figures.figures:
-            error = figures.figures["rmse_eV"]
-            sentences[run.method] = (
-                f"RMSE {error:.2f} eV on these crystals ({figures.n} labelled), measured by a run "
-                "of yours."
+            mean_gap = read_run(run.id).manifest.get("tested", {}).get("mean_gap_rmse_eV")
+            mean_text = "" if mean_gap is None else f" (mean gap: {mean_gap:.2f} eV)"
+            errors[run.method] = OwnError(
+                figures.n,
+                f"Your run: RMSE {figures.figures['rmse_eV']:.2f} eV{mean_text} on these crystals, "
+                f"{figures.n} labelled.",
             )
-    return sentences
+    return errors
 
 
 def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
@@ -312,19 +314,15 @@ def preset_levels(
     return "none"
 
 
-def levels_left_out(
-    proposal: Proposal,
-    picked: Sequence[str],
-    levels: str | None,
-    methods: Mapping[str, MethodEntry],
-) -> str:
-    """Return that the proposed method was picked without its electron levels, or an empty text."""
-    if proposal.levels == "none" or levels != "none" or proposal.method not in picked:
+def levels_left_out(proposal: Proposal, picked: Sequence[str], levels: str | None) -> str:
+    """Return that methods are picked without the proposed electron levels, or an empty text."""
+    if not picked or proposal.levels in ("none", levels):
         return ""
+    present = "none" if levels in ("none", None) else f"{levels} levels"
     return (
-        f"{methods[proposal.method].title} is proposed with electron levels, which are off for "
-        "this start: its error may be larger than the one above. Methods that are started together "
-        "all learn from the levels, or none does. They are switched on under More settings."
+        f"Proposed are {proposal.levels} levels; this start has {present}, as not every picked "
+        "method was better with them. Its errors may be larger than those on the cards. Levels are "
+        "set under More settings, for all methods of a start."
     )
 
 
@@ -370,6 +368,7 @@ def start(
             f"{', '.join(finished)}. Change the seed, the size or a setting for another run."
         )
     session.choose("run", run_to_show(started))
+    session.set_trains_on("")
     st.rerun()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bandgap.sources.measured_errors import error_of
-from bandgap.sources.method_cards import MethodCard, method_cards
+from bandgap.sources.measured_errors import MEAN_GAP_RMSE_EV, error_of
+from bandgap.sources.method_cards import MethodCard, comparison_problem, method_cards
 from bandgap.sources.proposed import Target, propose
 
 ORGANIC = {("C", "H", "N"): 20}
@@ -32,7 +32,11 @@ def test_cards_are_the_proposed_a_fast_and_a_baseline_method(elements, level, tr
     for card in cards:
         row = error_of(target.kind, card.method, has_source=transfers)
         assert card.error_eV == row.rmse_eV
-        assert card.sentence == f"RMSE {card.error_eV:.2f} eV on {target.kind} ({row.conditions})."
+        low, high = map(float, card.sentence.split()[1:4:2])
+        assert low < row.rmse_eV < high
+        assert f"over 3 splits (mean gap: {MEAN_GAP_RMSE_EV[target.kind]:.2f}" in card.sentence
+        assert card.sentence.endswith(f"eV) on {target.kind} ({row.conditions}).")
+    assert comparison_problem(cards) == ""
 
 
 def test_many_rows_have_a_fast_method_that_takes_no_matrix_of_their_size():
@@ -44,7 +48,7 @@ def test_many_rows_have_a_fast_method_that_takes_no_matrix_of_their_size():
 def test_error_without_electron_levels_is_not_shown_for_a_proposal_with_them():
     target = Target(ORGANIC, "PBE", 10)
     cards = method_cards(target, propose(target, transfers=True, levels_installed=True))
-    assert cards[0].sentence.startswith("RMSE 0.38 to 0.40 eV on PBE gaps of organic crystals")
+    assert cards[0].sentence.startswith("RMSE 0.38 to 0.40 eV over 1 to 5 splits (mean gap: ")
     assert [card.error_eV for card in cards[1:]] == [None] * 2
     assert MethodCard("Fast", "x", None).sentence == ""
 
@@ -53,9 +57,12 @@ def test_error_with_levels_of_the_molecules_is_shown_where_it_was_measured():
     target = Target(PEROVSKITES, "HSE06", 10)
     cards = method_cards(target, propose(target, transfers=False, levels_installed=True))
     kind = "lead-iodide perovskites with hybrid gaps"
+    mean = "(mean gap: 0.37 eV) on "
     without = f"{kind} (100 labelled, 100 held out, without levels of the molecules)."
     assert [card.sentence for card in cards] == [
-        f"RMSE 0.18 eV on {kind} (100 labelled, 103 held out, extras chgnet and xtb).",
-        f"RMSE 0.23 eV on {without}",
-        f"RMSE 0.24 eV on {without}",
+        f"RMSE 0.16 to 0.20 eV over 5 splits {mean}{kind} (100 labelled, 103 held out, extras "
+        "chgnet and xtb).",
+        f"RMSE 0.22 to 0.24 eV over 3 splits {mean}{without}",
+        f"RMSE 0.21 to 0.28 eV over 3 splits {mean}{without}",
     ]
+    assert "cannot be compared" in comparison_problem(cards)
