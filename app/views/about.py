@@ -1,4 +1,4 @@
-"""About: versions and device of the server, disk space, licence, and commands that repeat a run."""
+"""About: versions and device of the server, disk space and licence."""
 
 import importlib.metadata
 
@@ -12,17 +12,7 @@ from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
 from bandgap.jobs.disk import quota_bytes, workspace_usage
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
-from bandgap.jobs.shell_commands import (
-    GAPS,
-    RUN,
-    STRUCTURES,
-    predict_command,
-    refit_command,
-    serve_command,
-    transfer_command,
-)
 
 CITATIONS = (
     citations.METHOD,
@@ -44,7 +34,6 @@ def page() -> None:
         server()
         space()
     with right_column:
-        repeat()
         licence()
 
 
@@ -92,42 +81,6 @@ def space() -> None:
 def limit_sentence(quota: int) -> str:
     limit = f"may take {words.size(quota)}" if quota else "has no quota"
     return f"A workspace {limit}; whoever runs this server sets it."
-
-
-def repeat() -> None:
-    st.subheader("Repeat a run in a shell", anchor=False)
-    run = stores.library().run(session.workspace(), session.selected_id("run"))
-    if run is None:
-        runs = stores.library().runs(session.workspace(), limit=1)
-        if not runs:
-            st.write("There is no run yet; its commands will be shown here.")
-            return
-        run = runs[0]
-    datasets = {dataset.id: dataset for dataset in stores.library().datasets(session.workspace())}
-    dataset = datasets.get(run.dataset)
-    name = words.escaped(dataset.name) if dataset else "the deleted data set"
-    st.write(f"{words.escaped(run.title)}, on {name}:")
-    level = dataset.level_of_theory if dataset else ""
-    parent_id = parent_of(stores.jobs_of("transfer").get(run.job))
-    parent = stores.library().run(session.workspace(), parent_id)
-    tested = run if parent is None else parent
-    lines = [transfer_command(tested.source, tested.request, level_of_theory=level)]
-    if parent is not None:
-        lines.append(refit_command())
-    lines.append(predict_command(run.request, refitted=parent is not None))
-    st.code("\n".join(lines), language=None, wrap_lines=True)
-    st.caption(
-        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a "
-        "new folder. The same seed gives the same split and the same draws."
-    )
-    st.write("To let other programs ask this run:")
-    st.code(serve_command(refitted=parent is not None), language=None, wrap_lines=True)
-    st.caption(
-        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of "
-        "`bandgap predict`; the address that the command prints has a page /docs. It needs the "
-        "extra: `pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README. "
-        "Without a token only its own machine is served."
-    )
 
 
 def licence() -> None:

@@ -20,9 +20,9 @@ from app.components.shared.actions import carry_out, delete_button, rename_form
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose
-from bandgap.jobs.deletions import KEPT_DAYS, bin_dataset
+from bandgap.jobs.deletions import bin_dataset
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
-from bandgap.jobs.housekeeping import Losses, losses, rename_dataset
+from bandgap.jobs.housekeeping import rename_dataset
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
@@ -139,7 +139,7 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             workspace = session.workspace()
             rename = partial(rename_dataset, library, workspace, dataset.id)
             rename_form(dataset.id, dataset.name, rename, noun="data set", max_chars=120)
-            st.write(losses_sentence(losses(library, workspace, dataset.id)))
+            st.write("Runs that learned from it stay, with their predictions.")
             delete_button(
                 "data set",
                 dataset.id,
@@ -148,22 +148,6 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             )
         with right_column:
             _space(datasets)
-
-
-def losses_sentence(removed: Losses) -> str:
-    """Return what the deletion of a data set removes and what remains."""
-    stay = (
-        f"{words.count(len(removed.runs), 'run')} that learned from it, with all predictions, will "
-        "stay"
-        if removed.runs
-        else "No run learned from it"
-    )
-    return (
-        f"Deleting removes {words.count(removed.structures, 'structure')} with "
-        f"{words.count(removed.gaps, 'gap')} and {words.count(removed.files, 'uploaded file')} "
-        f"({words.size(removed.n_bytes)}). {stay}. The bin keeps it for {KEPT_DAYS} "
-        "days."
-    )
 
 
 def _space(datasets: list[Dataset]) -> None:

@@ -1,6 +1,5 @@
 """Posterior: what the transfer learned, which layers moved, and whether the chains agree."""
 
-import pandas as pd
 import streamlit as st
 
 from app.components.posterior import (
@@ -14,24 +13,11 @@ from app.components.posterior import (
     pool_view,
 )
 from app.components.result.verdict_view import refit_caption
-from app.components.shared import downloads, frame, stores, tables, words
-from app.components.shared.drawing import figure, parity_columns
+from app.components.shared import frame, stores, tables, words
 from app.components.shared.run_choice import choose_run
-from app.components.shared.run_files import RunFiles, heldout_frame, read_heldout_run, read_run
-from app.components.structures.pictures import pictures_of_ids
-from bandgap import plots
+from app.components.shared.run_files import RunFiles, read_run
 from bandgap.jobs.rows import RunRow
 
-CAPTION = (
-    "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the "
-    "line."
-)
-COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
-    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f", width=62),
-    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f", width=54),
-}
 LEAD = "What the transfer learned from your crystals, and how far its answer has settled."
 
 
@@ -64,8 +50,6 @@ def page() -> None:
             chain_view.chains(files)
             more_draws.more_draws(files, run)
             layer_view.numbers(files)
-    with parts["Held-out structures"]:
-        heldout(heldout_frame(read_heldout_run(run)), dataset=run.dataset)
     with parts["Source model"]:
         tables.card(files.source.get("card", {}), files.source.get("overlap"))
 
@@ -76,7 +60,7 @@ def posterior_tabs(files: RunFiles) -> list[str]:
     labels = ["Layers", "Scales"] if has_layers else ["What it learned"]
     if files.rhat:
         labels.append("Chains")
-    return [*labels, "Held-out structures", "Source model"]
+    return [*labels, "Source model"]
 
 
 def _without_layers(files: RunFiles, run: RunRow) -> None:
@@ -89,32 +73,6 @@ def _without_layers(files: RunFiles, run: RunRow) -> None:
     kernel_view.kernel(files)
     pool_view.pool(files)
     method_view.chosen_setting(files)
-
-
-def heldout(table: pd.DataFrame, *, dataset: str) -> None:
-    """Draw predicted against known gaps as a figure and as a table, largest error first.
-
-    The structures are those of a data set.
-    """
-    table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
-    left_column, right_column = st.columns([4, 5], gap="medium")
-    with left_column:
-        alt = "Predicted against known gaps of the held-out structures"
-        ids = table["id"].tolist()
-        figure(
-            plots.parity, *parity_columns(table), ids=ids, key="parity", alt=alt, caption=CAPTION
-        )
-    with right_column:
-        names = ["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]
-        downloads.table_with_csv(
-            table[names],
-            "held-out.csv",
-            alt="Held-out structures, largest error first",
-            columns=COLUMNS,
-            rows=6,
-            pictures=pictures_of_ids(dataset, ids),
-        )
-        st.caption("Largest error first.")
 
 
 frame.show(page)

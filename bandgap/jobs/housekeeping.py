@@ -1,6 +1,6 @@
 """Rename and delete data sets and runs.
 
-The losses of a deletion can be listed before it. Nothing that a job uses is deleted.
+Nothing that a job uses is deleted.
 """
 
 import json
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.replacement import recover_all
 from bandgap.jobs import resuming
-from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.home import Home
 from bandgap.jobs.learning_curves import curve_jobs
 from bandgap.jobs.library import Library
@@ -20,17 +19,6 @@ from bandgap.jobs.store import ACTIVE, Job, JobStore
 MAX_NAME = 120
 # Files that were uploaded again in this time stay, as a new data set may be about to use them.
 SHARED_S = 600.0
-
-
-@dataclass(frozen=True)
-class Losses:
-    """What is deleted with a data set; `runs` are titles of the runs from it, which stay."""
-
-    files: int
-    n_bytes: int
-    structures: int
-    gaps: int
-    runs: tuple[str, ...]
 
 
 def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str) -> None:
@@ -61,22 +49,6 @@ def set_level_of_theory(library: Library, workspace: str, dataset_id: str, level
         connection.execute(
             "UPDATE dataset SET level_of_theory = ? WHERE id = ?", (text, dataset_id)
         )
-
-
-def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
-    """Return what the deletion of a data set of this workspace would remove."""
-    library.dataset(workspace, dataset_id)
-    files = library.files(dataset_id)
-    counts = library.counts(dataset_id)
-    computed_bytes = folder_bytes(library.home.dataset_folder(dataset_id))
-    runs = library.runs(workspace, limit=1_000_000)
-    return Losses(
-        files=len(files),
-        n_bytes=sum(file.n_bytes for file in files) + computed_bytes,
-        structures=counts["all"],
-        gaps=counts["labelled"],
-        runs=tuple(run.title for run in runs if run.dataset == dataset_id),
-    )
 
 
 def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
@@ -169,14 +141,6 @@ def drop_unfinished_writes(home: Home) -> None:
             recover_all(folder)
 
 
-@dataclass(frozen=True)
-class RunLosses:
-    """What is deleted with a run: names of predictions, and bytes of its folder and checkpoints."""
-
-    predictions: tuple[str, ...]
-    n_bytes: int
-
-
 def rename_run(library: Library, run: RunRow, title: str) -> None:
     """Give a run another name; raises InputError for one that is empty or too long."""
     text = checked_name(title)
@@ -184,23 +148,6 @@ def rename_run(library: Library, run: RunRow, title: str) -> None:
         connection.execute(
             "UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace)
         )
-
-
-def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
-    """Return what the deletion of a run would remove."""
-    predictions = [job for job in _predictions(jobs, run.workspace) if _is_of_run(job, run)]
-    names = tuple(
-        str(job.payload.get("name", "a prediction"))
-        for job in resuming.without_resumed(predictions)
-    )
-    folders = {
-        library.home.run_folder(run.id),
-        *(resuming.unfinished_prediction_folder(library.home, job.payload) for job in predictions),
-    }
-    transfer = jobs.job(run.workspace, run.job)
-    if transfer is not None:
-        folders.add(resuming.checkpoint_folder(library.home, transfer.payload))
-    return RunLosses(names, sum(map(folder_bytes, folders)))
 
 
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:

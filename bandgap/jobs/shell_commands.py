@@ -23,28 +23,17 @@ _LABEL_OPTIONS = {
 _SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
 
 
-def transfer_command(source: str, request: TransferRequest, *, level_of_theory: str = "") -> str:
-    """Return `bandgap transfer` with a run's request.
-
-    Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and
-    SOURCE for a source model that is not shipped.
-    """
-    name = source if source in (*_SHIPPED, NO_SOURCE) else SOURCE
-    options = [("--source", name), ("--structures", STRUCTURES), ("--labels", GAPS)]
-    if level_of_theory:
-        options.append(("--level-of-theory", level_of_theory))
-    return _command("transfer", [*options, *request.command_options(), ("--out", RUN)])
-
-
-def stored_command(manifest: Mapping[str, Any]) -> str:
+def stored_command(manifest: Mapping[str, Any], *, source: str = "") -> str:
     """Return the commands that repeat the run of a manifest, with the files that it names.
 
-    Where the manifest names no files they have placeholders, as in `transfer_command`.
+    Where the manifest names no files they have placeholders: STRUCTURES, GAPS.csv, RUN for the
+    folder that is written, and SOURCE for a source model other than a shipped `source`.
     """
     inputs = manifest.get("inputs") or {}
     refit = manifest.get("refit")
     request = TransferRequest.of({**manifest["request"], **(refit or {}).get("request", {})})
-    options = [("--source", str(inputs.get("source", SOURCE)))]
+    shipped = source if source in (*_SHIPPED, NO_SOURCE) else SOURCE
+    options = [("--source", str(inputs.get("source", shipped)))]
     options += [("--structures", str(path)) for path in inputs.get("structures", [STRUCTURES])]
     label_options = [
         (option, str(inputs[name])) for name, option in _LABEL_OPTIONS.items() if inputs.get(name)
@@ -59,14 +48,14 @@ def stored_command(manifest: Mapping[str, Any]) -> str:
 
 
 def refit_command() -> str:
-    """Return `bandgap refit` for the folder that `transfer_command` writes, in the same folder."""
+    """Return `bandgap refit` for the folder that `stored_command` writes, in the same folder."""
     return _command(f"refit {RUN}", [("--out", REFIT)])
 
 
 def predict_command(
     transfer: TransferRequest, request: PredictRequest | None = None, *, refitted: bool = False
 ) -> str:
-    """Return `bandgap predict` for the folder that `transfer_command` writes.
+    """Return `bandgap predict` for the folder that `stored_command` writes.
 
     `transfer` is the request of that transfer. With `refitted` the folder is that of
     `refit_command`.
@@ -80,7 +69,7 @@ def predict_command(
 
 
 def serve_command(*, refitted: bool = False) -> str:
-    """Return `bandgap serve` for the folder that `transfer_command` or `refit_command` writes."""
+    """Return `bandgap serve` for the folder that `stored_command` or `refit_command` writes."""
     return _command("serve", [("--model", REFIT if refitted else RUN), ("--port", "8600")])
 
 

@@ -16,7 +16,6 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
@@ -168,28 +167,6 @@ def test_source_of_crystals_shows_its_error_on_structures(
     assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
 
 
-def test_hint_for_many_crystals_does_not_mention_molecules(
-    visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = workspace.library.runs(workspace.id)[0].source
-    many = 60
-    monkeypatch.setattr("app.components.train.many_rows.MANY_ROWS", many)
-    n = many + 20
-    files = [("many.extxyz", perovskites(n, step=0.0005))]
-    dataset = workspace.add_checked(files, name="many perovskites")
-    workspace.library.save_gaps(
-        dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06"
-    )
-    at = visit("train", source=source, dataset=dataset)
-    next(box for box in at.number_input if box.label == "Labelled structures").set_value(
-        many + 1
-    ).run()
-    assert f"With more than {many} structures to learn from" in texts(at)
-    assert texts_on_molecules(at) == []
-    # Other tests use this workspace too.
-    delete_dataset(workspace.library, workspace.id, dataset)
-
-
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace of lead iodides whose only source model knows hydrogen and oxygen."""
@@ -290,7 +267,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     ) and "Weights of the methods, largest first" in alts(at)
     assert texts_on_molecules(at) == []
     assert not visit("train", ws=foreign.id, run=job.subject).exception
-    at = visit("about", ws=foreign.id, run=job.subject)
+    at = visit("result", ws=foreign.id, run=job.subject)
     assert any("--source none" in block.value for block in at.code)
 
 

@@ -1,7 +1,6 @@
 """Home in every state of a workspace; About: server, disk space, commands and licence."""
 
 import json
-import shlex
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,6 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
 from bandgap.jobs.catalogue import register_all, register_system
 from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.refitting import request_for_all
-from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
 from tests.app.test_actions import click
@@ -278,33 +275,7 @@ def test_about_shows_the_quota_of_a_workspace(
     assert f"{sentence}; whoever runs this server sets it." in texts(visit("about"))
 
 
-def test_about_has_the_commands_of_a_refit_and_of_its_parent(
-    visit: Visit, workspace: Workspace
-) -> None:
-    dataset = workspace.add_labelled()
-    parent, _ = workspace.add_run(dataset, n=40, n_test=10)
-    row = workspace.library.run(workspace.id, parent)
-    assert row is not None
-    refit = start_transfer(
-        workspace.jobs,
-        workspace.library,
-        workspace.library.dataset(workspace.id, dataset),
-        source=row.source,
-        request=request_for_all(row.request, 60),
-        title="refitted",
-        parent=parent,
-    )
-    at = visit("about", run=refit.run)
-    transfer, again, predict = at.code[0].value.replace("\\\n", "").splitlines()
-    assert "--n 40" in transfer and "--n-test 10" in transfer
-    assert shlex.split(again)[:3] == ["bandgap", "refit", "RUN"]
-    assert shlex.split(predict)[:4] == ["bandgap", "predict", "--model", "RUN-ALL"]
-    assert "--model RUN-ALL" in at.code[1].value
-
-
-def test_about_names_versions_room_and_the_commands_of_the_chosen_run(
-    visit: Visit, workspace: Workspace
-) -> None:
+def test_about_names_versions_and_room(visit: Visit, workspace: Workspace) -> None:
     register_system(workspace.library)
     dataset = workspace.add_labelled()
     run, _ = workspace.add_run(
@@ -317,18 +288,3 @@ def test_about_names_versions_room_and_the_commands_of_the_chosen_run(
     at = visit("about", run=run)
     assert "Jobs compute on: cpu" in texts(at) and "and 1.5 MB of runs" in texts(at)
     assert "numpy" in list(at.dataframe[0].value["package"])
-    transfer, predict = at.code[0].value.replace("\\\n", "").splitlines()
-    words = shlex.split(transfer)
-    assert words[:4] == ["bandgap", "transfer", "--source", "demo"]
-    assert shlex.split(predict)[:4] == ["bandgap", "predict", "--model", "RUN"]
-    serve = at.code[1].value.replace("\\\n", "")
-    assert shlex.split(serve) == ["bandgap", "serve", "--model", "RUN", "--port", "8600"]
-    assert "Without a token only its own machine is served." in texts(at) and "'.[serve]'" in texts(
-        at
-    )
-    options = dict(zip(words[2::2], words[3::2], strict=True))
-    assert options["--method"] == "btl_pcp_pe" and options["--conformal-share"] == "0.2"
-    assert (
-        options["--set"] == 'sampler={"warmup": 40, "draws": 50}'
-        and options["--level-of-theory"] == "PBE"
-    )

@@ -266,7 +266,6 @@ def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     click(at, "Rename")
     assert workspace.library.runs(workspace.id)[0].title == "first try"
     assert list(at.dataframe[0].value["run"]) == ["first try"]
-    assert "Deleting it removes its posterior, its figures on held-out structures" in texts(at)
     click(at, "Delete this run")
     assert workspace.library.runs(workspace.id) == [] and transfers(workspace) == []
     assert "run" not in at.query_params and "first try is deleted" in texts(at)

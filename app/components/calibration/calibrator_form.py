@@ -1,6 +1,6 @@
 """The calibrator of a run's intervals, and the form that fits and stores it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import pandas as pd
@@ -11,13 +11,11 @@ from app.components.shared import downloads, frame, stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
-    MIN_TEST,
     Calibrator,
     CalibratorKind,
     fit_calibrator,
     remove_calibrator,
     save_calibrator,
-    smallest_set,
 )
 from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
@@ -66,7 +64,6 @@ def calibrator_form(
     The kind that is `proposed` is selected, and the button is the primary one of the page.
     """
     kinds = kinds_of(heldout)
-    st.caption(needs_sentence(kinds, level, len(heldout)), width=720)
     with st.form("calibrator", border=False):
         kind = st.radio(
             "Kind of calibrator",
@@ -245,15 +242,4 @@ def change_sentence(calibrator: Calibrator) -> str:
         f"{before} of the gaps before and contain **{after}** now (chance: {low_text} to "
         f"{high_text}); their mean width went from {change.width_before_eV:.2f} to "
         f"{change.width_after_eV:.2f} eV."
-    )
-
-
-def needs_sentence(kinds: Sequence[CalibratorKind], level: float, n: int) -> str:
-    """Return how many held-out crystals each kind of calibrator needs, and how many there are."""
-    needs = ", ".join(
-        f"{KIND_NAMES[kind]} {smallest_set(kind, level=level) + MIN_TEST}" for kind in kinds
-    )
-    return (
-        f"There are {words.count(n, 'held-out crystal')}. Needed at {words.percent(level)}, "
-        f"{MIN_TEST} of them to measure the change on: {needs}."
     )

@@ -16,6 +16,7 @@ from app.components.shared.run_files import heldout_frame, read_heldout_run, rea
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
+from bandgap.predictions.table import P_METAL
 
 # Written by `bandgap demo`, then `python -m data.making result`.
 DEMO = Path(__file__).with_name("demo_result.json")
@@ -78,11 +79,10 @@ def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
     listed = predictions.head(TABLE_ROWS)
     points = predictions.head(FIGURE_ROWS)
     with left_column:
-        ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
+        numbers = listed.reindex(columns=["lower_eV", "upper_eV", P_METAL], fill_value=0.0)
+        intervals = [words.interval(*values) for values in numbers.to_numpy()]
         tables.show(
-            listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[
-                list(COLUMNS)
-            ],
+            listed.assign(interval=intervals)[list(COLUMNS)],
             alt=f"Some {description} with their predicted gaps, 95 % intervals and known gaps",
             columns=COLUMNS,
         )

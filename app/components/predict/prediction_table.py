@@ -172,7 +172,7 @@ class Table:
             if name in columns:
                 columns[name] = 100.0 * columns[name]
         columns["interval"] = self._intervals(rows)
-        columns["mean_eV"] = np.where(self._is_metal[rows], np.nan, columns["mean_eV"])
+        columns["mean_eV"] = np.where(self._p_metal[rows] >= THRESHOLD, np.nan, columns["mean_eV"])
         columns["note"] = [self._note(row) for row in rows]
         if self.details is not None:
             columns["nearest_known"] = _texts(self.details.nearest, rows)
@@ -190,8 +190,8 @@ class Table:
             level = words.percent(float(values["level"]))
             interval = f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
-            if self._is_metal[row]:
-                lines["band gap"] = self._metal_text(row)
+            if self._p_metal[row] >= THRESHOLD:
+                lines["band gap"] = words.interval(0.0, 0.0, self._p_metal[row])
             is_withheld = np.isnan(float(values["sd_eV"]))
             if is_withheld:
                 interval = "withheld"
@@ -217,23 +217,14 @@ class Table:
 
     def _intervals(self, rows: Positions) -> "pd.Series[str]":
         """Return the intervals in eV as texts, "" where there is none; or that a row is a metal."""
-        ends = zip(self.numbers("lower_eV")[rows], self.numbers("upper_eV")[rows], strict=True)
-        texts = ["" if np.isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
-        texts = [
-            self._metal_text(row) if self._is_metal[row] else text
-            for row, text in zip(rows, texts, strict=True)
-        ]
-        return pd.Series(texts, index=rows, dtype="str")
+        names = ("lower_eV", "upper_eV")
+        ends = zip(*(self.numbers(name)[rows] for name in names), self._p_metal[rows], strict=True)
+        return pd.Series([words.interval(*values) for values in ends], index=rows, dtype="str")
 
     @cached_property
-    def _is_metal(self) -> NDArray[np.bool_]:
-        """Which rows are called metals (n,)."""
-        if P_METAL not in self.columns:
-            return np.zeros(len(self), dtype=bool)
-        return self.numbers(P_METAL) >= THRESHOLD
-
-    def _metal_text(self, row: int) -> str:
-        return f"metal ({words.percent(float(self.numbers(P_METAL)[row]))})"
+    def _p_metal(self) -> Floats:
+        """Probability of a metal (n,), zero where the run has none."""
+        return self.numbers(P_METAL) if P_METAL in self.columns else np.zeros(len(self))
 
     def _problems(self, row: int) -> str:
         problem, domain = (str(self.columns[name][row]) for name in ("problem", "domain"))

@@ -21,7 +21,7 @@ from bandgap import plots
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.evaluation.signed_errors import error_by_element, error_by_gap, error_by_size
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.shell_commands import predict_command, refit_command, transfer_command
+from bandgap.jobs.shell_commands import predict_command, serve_command, stored_command
 
 GROUPS = {"element": error_by_element, "predicted gap": error_by_gap, "size": error_by_size}
 
@@ -96,22 +96,17 @@ def settings_view(result: RunResult) -> None:
     run = result.run
     with st.expander("Settings and the command to repeat it"):
         st.write(" ".join(filter(None, (split_text(result), density_text(manifest)))))
-        lines = [transfer_command(run.source, run.request, level_of_theory=result.level_of_theory)]
-        if "refit" in manifest:
-            lines = [
-                transfer_command(
-                    run.source, result.parent_request, level_of_theory=result.level_of_theory
-                ),
-                refit_command(),
-            ]
-        st.code(
-            "\n".join([*lines, predict_command(run.request, refitted="refit" in manifest)]),
-            language=None,
-            wrap_lines=True,
+        refitted = "refit" in manifest
+        commands = (
+            stored_command(manifest, source=run.source),
+            predict_command(run.request, refitted=refitted),
+            serve_command(refitted=refitted),
         )
+        st.code("\n".join(commands), language=None, wrap_lines=True)
         st.caption(
             "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps. The "
-            "same seed gives the same split and the same result."
+            "same seed gives the same split and the same result. The last command lets other "
+            "programs ask this run over HTTP." + help_link("how-to/service", "Start it")
         )
         tables.card(result.files.source.get("card", {}), result.files.source.get("overlap"))
     compared = len(stores.library().runs(run.workspace, limit=2)) > 1

@@ -10,11 +10,9 @@ from app.components.shared import downloads, stores
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import DELETED_DATA
 from app.components.shared.run_files import heldout_frame
-from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.shell_commands import stored_command
 from bandgap.runs.html_report import ReportText, report_html
 from bandgap.runs.pdf_report import find_browser, pdf_bytes
-from bandgap.sources.cards import NO_SOURCE
 from bandgap.storage.run_archives import run_archive
 
 
@@ -62,16 +60,9 @@ def downloads_view(result: RunResult) -> None:
 def report_text(result: RunResult) -> ReportText:
     """Return the names of run, data set and parent, and the command, for the report of a run."""
     run = result.run
-    manifest = result.files.manifest
-    if run.source in _SHIPPED:
-        inputs = {**manifest.get("inputs", {}), "source": run.source}
-        manifest = {**manifest, "inputs": inputs}
     return ReportText(
         title=run.title,
         data=stores.dataset_names(run.workspace).get(run.dataset, DELETED_DATA),
         parent=parent_title(run),
-        command=stored_command(manifest),
+        command=stored_command(result.files.manifest, source=run.source),
     )
-
-
-_SHIPPED = (NO_SOURCE, *(demo.source for demo in DEMOS.values()))  # names of the command line

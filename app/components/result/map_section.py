@@ -15,6 +15,7 @@ from app.components.shared.map_view import MapPoints, map_view, neighbours_text,
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import picture_addresses
 from bandgap.evaluation.heldout import tested_ids
+from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import rows_of_ids
 
@@ -139,4 +140,7 @@ def _predicted_text(result: RunResult, id_: str) -> str:
     position = predictions.ids.index(id_)
     lower, upper = (float(end[position]) for end in predictions.interval(0.95))
     mean = float(np.asarray(predictions.mean_eV)[position])
-    return f"{mean:.2f} eV ({lower:.2f} to {upper:.2f}, 95 % interval)"
+    p_metal = 0.0 if predictions.p_metal is None else float(predictions.p_metal[position])
+    if p_metal >= THRESHOLD:
+        return words.interval(lower, upper, p_metal)
+    return f"{mean:.2f} eV ({words.interval(lower, upper)}, 95 % interval)"

@@ -14,7 +14,6 @@ from bandgap.evaluation.proposed_calibrator import proposed_kind
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.rows import RunRow
-from bandgap.runs.requests import TransferRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +29,6 @@ class RunResult:
     calibrator: Calibrator | None
     calibrator_problem: str
     verdict: ResultVerdict
-
-    @property
-    def level_of_theory(self) -> str:
-        """Level of theory of the labels."""
-        return str(self.files.manifest.get("level_of_theory", ""))
-
-    @property
-    def parent_request(self) -> TransferRequest:
-        """The request of the run whose test this result reports, for a refitted run."""
-        refit = self.files.manifest.get("refit")
-        if refit is None:
-            return self.run.request
-        return self.run.request.changed(**refit["request"])
 
     @property
     def can_calibrate(self) -> bool:

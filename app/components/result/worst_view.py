@@ -13,8 +13,9 @@ from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import row_of
 from bandgap.predictions.table import Predictions
 
-ROWS = 6
-MOST_ROWS = 12  # of structures that are far off; the others scroll
+ROWS = 6  # of the table without pictures; the others scroll
+SHOWN_ROWS = 3  # with pictures, unless more are far off
+MOST_SHOWN = 12
 ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
@@ -27,7 +28,7 @@ COLUMNS = ERROR_COLUMNS | {
 
 
 def worst_table(result: RunResult) -> int:
-    """Draw the structures with the largest errors as a table.
+    """Draw the held-out structures as a table, the largest errors first.
 
     Returns the position among the held-out structures of the marked row, or of the first one.
     """
@@ -37,10 +38,10 @@ def worst_table(result: RunResult) -> int:
     pictures = pictures_of_ids(result.run.dataset, table["id"].tolist())
     position = tables.pick(
         tables.with_pictures(table, pictures, after="error_eV"),
-        alt="Held-out structures with the largest errors",
+        alt="Held-out structures, largest error first",
         columns=COLUMNS,
         key=f"worst-{result.run.id}",
-        rows=min(max(ROWS, n_far), MOST_ROWS),
+        rows=min(max(SHOWN_ROWS if any(pictures) else ROWS, n_far), MOST_SHOWN),
     )
     far = (
         f"{words.count(n_far, 'structure is', 'structures are')} far off: more than three times "
@@ -59,11 +60,11 @@ def heldout_structure(result: RunResult, row: int) -> None:
 
 
 def worst_frame(result: RunResult) -> pd.DataFrame:
-    """Return the rows of the held-out structures with the largest errors, the largest first."""
+    """Return the rows of the held-out structures, the largest error first."""
     heldout = result.heldout
     predictions = heldout.predictions
     errors = heldout.errors_eV
-    order = np.argsort(-np.abs(errors), kind="stable")[: max(ROWS, far_rows(heldout).size)]
+    order = np.argsort(-np.abs(errors), kind="stable")
     lower, upper = predictions.interval(0.95)
     is_outside = (heldout.gaps_eV < lower) | (heldout.gaps_eV > upper)
     notes = [

@@ -60,11 +60,11 @@ def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], obje
         message = (
             f"{name} is deleted. The bin at the end of this page keeps it for {KEPT_DAYS} days."
         )
-        undo = partial(_restore, kind, item_id)
+        undo = partial(restore_deleted, kind, item_id)
         carry_out(delete, message, forget=_CHOICES[kind], undo=undo)
 
 
-def _restore(kind: Kind, item_id: str) -> None:
+def restore_deleted(kind: Kind, item_id: str) -> None:
     """Restore and select a deleted object, and say so; called before the page is drawn."""
     try:
         deletion = restore(stores.library(), session.workspace(), kind, item_id)

@@ -1,13 +1,11 @@
 """The bin of the workspace: what was deleted, with a button that restores it."""
 
-from functools import partial
-
 import streamlit as st
 
 from app import session
 from app.components.shared import stores, words
-from app.components.shared.actions import carry_out
-from bandgap.jobs.deletions import KEPT_DAYS, Deletion, deletions, empty_bin, restore
+from app.components.shared.actions import carry_out, restore_deleted
+from bandgap.jobs.deletions import KEPT_DAYS, Deletion, deletions, empty_bin
 
 SHOWN = 20
 
@@ -40,10 +38,10 @@ def _row(deletion: Deletion) -> None:
         f"{words.sentence(deletion.kind)} **{words.escaped(deletion.name)}**, deleted "
         f"{words.moment(deletion.time)}"
     )
-    if right_column.button(
-        "Restore", key=f"restore-{deletion.kind}-{deletion.id}", width="stretch"
-    ):
-        carry_out(
-            partial(restore, stores.library(), session.workspace(), deletion.kind, deletion.id),
-            f"{deletion.name} is restored.",
-        )
+    right_column.button(
+        "Restore",
+        key=f"restore-{deletion.kind}-{deletion.id}",
+        width="stretch",
+        on_click=restore_deleted,
+        args=(deletion.kind, deletion.id),
+    )

@@ -1,11 +1,13 @@
 """Texts of the dashboard: numbers with units, escaped names, states and endings of jobs."""
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.foundation.progress import RATE
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.store import Event, Job, State
@@ -71,6 +73,13 @@ def percents(*shares: float) -> tuple[str, ...]:
         if len(set(texts)) == len(set(shares)):
             break
     return texts
+
+
+def interval(lower_eV: float, upper_eV: float, p_metal: float = 0.0) -> str:
+    """Return "1.20 to 1.90", "metal (96 %)" from a probability of a half on, or "" without ends."""
+    if p_metal >= THRESHOLD:
+        return f"metal ({percent(p_metal)})"
+    return "" if math.isnan(lower_eV) else f"{lower_eV:.2f} to {upper_eV:.2f}"
 
 
 def size(n_bytes: int) -> str:

@@ -14,8 +14,8 @@ from app.components.shared.run_files import read_run
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
-from bandgap.jobs.deletions import KEPT_DAYS, bin_run
-from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, rename_run, run_losses
+from bandgap.jobs.deletions import bin_run
+from bandgap.jobs.housekeeping import MAX_NAME, rename_run
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 from bandgap.storage.manifests import MANIFEST
@@ -120,23 +120,7 @@ def manage_expander(run: RunRow, job: Job | None) -> None:
         if job is not None and job.active:
             st.caption("An active run cannot be deleted. Cancel it first.")
             return
-        st.markdown(loss_sentence(run_losses(stores.jobs(), stores.library(), run)))
+        st.write("Its predictions are deleted with it; data set and source model stay.")
         delete_button(
             "run", run.id, run.title, lambda: bin_run(stores.jobs(), stores.library(), run)
         )
-
-
-def loss_sentence(losses: RunLosses) -> str:
-    """Return what a deletion removes and what remains."""
-    predictions = ""
-    if losses.predictions:
-        names = ", ".join(words.escaped(name) for name in losses.predictions[:3])
-        n_more = len(losses.predictions) - 3
-        more = f" and {n_more} more" if n_more > 0 else ""
-        count = words.count(len(losses.predictions), "prediction")
-        predictions = f", {count} made with it ({names}{more})"
-    return (
-        f"Deleting it removes its posterior, its figures on held-out structures{predictions}: "
-        f"{words.size(losses.n_bytes)}. The bin keeps them for {KEPT_DAYS} days. The data set and "
-        "the source model stay."
-    )

@@ -13,7 +13,6 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
 from app.components.shared.run_files import finished_runs, read_run, run_figures
 from app.components.train.first_answer import with_first_answer
-from app.components.train.many_rows import MINI_BATCH_METHOD, mini_batch_hint
 from app.components.train.method_choice import OwnError, choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
@@ -36,7 +35,6 @@ from bandgap.descriptors.electron_levels import (
 )
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
-from bandgap.jobs.estimates import Work
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
@@ -145,10 +143,6 @@ def setup_form(
                 tables.card(source.card)
                 if text := source_copies_hint(dataset, source):
                     st.markdown(text)
-            if hint := mini_batch_hint(
-                base.n or 0, picked, methods, times.fit(Work(MINI_BATCH_METHOD, base.n or 0))
-            ):
-                st.info(hint)
         if text := near_copies_hint(dataset, base):
             st.info(text)
     with right_column:

@@ -14,14 +14,12 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import (
     delete_dataset,
     drop_unused_uploads,
-    losses,
     rename_dataset,
     set_level_of_theory,
 )
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
-from bandgap.runs.requests import TransferRequest
 
 WS, OTHER = str(uuid.uuid4()), str(uuid.uuid4())
 
@@ -64,23 +62,6 @@ def test_renamed_data_set_keeps_everything_else(library: Library) -> None:
 def test_name_of_no_length_or_of_too_much_is_refused(library: Library, name: str) -> None:
     with pytest.raises(InputError, match="Accepted: 1 to 120"):
         rename_dataset(library, WS, add(library, ("a", b"1")), name)
-
-
-def test_losses_name_files_bytes_gaps_and_the_runs_that_stay(library: Library) -> None:
-    dataset = add(library, ("a", b"123"), ("b", b"4567"))
-    facts = {"source": "demo", "request": TransferRequest(method="nptl")}
-    library.add_run(WS, job="j", run_id=str(uuid.uuid4()), dataset=dataset, title="my run", **facts)
-    library.add_run(
-        WS, job="j", run_id=str(uuid.uuid4()), dataset="another", title="not this", **facts
-    )
-    dataset_losses = losses(library, WS, dataset)
-    assert (
-        dataset_losses.files,
-        dataset_losses.n_bytes,
-        dataset_losses.structures,
-        dataset_losses.gaps,
-    ) == (2, 107, 2, 2)
-    assert dataset_losses.runs == ("my run",)
 
 
 def test_deletion_removes_own_files_and_leaves_shared_ones(library: Library) -> None:
@@ -152,10 +133,9 @@ def test_data_set_that_a_job_works_on_is_not_deleted(library: Library) -> None:
     [
         lambda lib, d: rename_dataset(lib, OTHER, d, "x"),
         lambda lib, d: set_level_of_theory(lib, OTHER, d, "PBE"),
-        lambda lib, d: losses(lib, OTHER, d),
         lambda lib, d: delete_dataset(lib, OTHER, d),
     ],
-    ids=["rename", "level of theory", "losses", "delete"],
+    ids=["rename", "level of theory", "delete"],
 )
 def test_another_workspace_can_do_nothing_to_it(library: Library, action: object) -> None:
     dataset = add(library, ("a", b"1"))

@@ -7,10 +7,16 @@ import typer
 
 from bandgap.cli import app
 from bandgap.cli.request_options import parsed_request
-from bandgap.jobs.shell_commands import predict_command, serve_command, transfer_command
+from bandgap.jobs.shell_commands import predict_command, serve_command, stored_command
 from bandgap.runs.requests import PredictRequest, TransferRequest
 
 REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)
+
+
+def transfer_command(source, request, *, level_of_theory=""):
+    """Return the command of a run without the names of its files."""
+    manifest = {"request": request.to_values(), "level_of_theory": level_of_theory}
+    return stored_command(manifest, source=source)
 
 
 def parsed(command):
