@@ -233,16 +233,14 @@ def stored_object(key: str, make: Callable[[], Value]) -> Value:
     return value
 
 
-def set_message(
-    text: str, *, tone: Tone = "info", undo: Callable[[], object] | None = None
-) -> None:
+def set_message(text: str, *, tone: Tone = "info", undo: Callable[[], None] | None = None) -> None:
     """Store a message for the top of the page at its next run; `undo` is what its button calls."""
     st.session_state["message"] = (tone, text, undo)
 
 
-def take_message() -> tuple[Tone, str, Callable[[], object] | None] | None:
+def take_message() -> tuple[Tone, str, Callable[[], None] | None] | None:
     """Return the stored message and remove it."""
-    message: tuple[Tone, str, Callable[[], object] | None] | None
+    message: tuple[Tone, str, Callable[[], None] | None] | None
     message = st.session_state.pop("message", None)
     return message
 

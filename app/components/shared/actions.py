@@ -16,7 +16,7 @@ def carry_out(
     message: str = "",
     *,
     forget: session.Choice | None = None,
-    undo: Callable[[], object] | None = None,
+    undo: Callable[[], None] | None = None,
 ) -> None:
     """Call an action and run the page again with a message; show an error of the library here.
 
