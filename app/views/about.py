@@ -26,9 +26,7 @@ CITATIONS = (
 
 
 def page() -> None:
-    frame.heading(
-        "About", "What this server runs on, its limits, and how to repeat a run in a shell."
-    )
+    frame.heading("About", "What this server runs on, and its limits.")
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         server()

@@ -260,7 +260,6 @@ def test_about_shows_that_no_worker_runs(visit: Visit) -> None:
         "The worker has not been started" in text
         and "known as soon as a worker has started" in text
     )
-    assert "There is no run yet; its commands will be shown here." in text
     assert "5,000 files and 200 MB in all, one file 20 MB" in text and "Apache License 2.0" in text
 
 

@@ -51,7 +51,7 @@ def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> No
     text = texts(at)
     assert "far off" in text
     assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in text
-    assert "bandgap transfer" in at.code[0].value
+    assert "bandgap transfer" in at.code[0].value and "bandgap serve" in at.code[0].value
     worst = at.dataframe[0].value
     assert len(worst) == 24
     assert worst["picture"].str.startswith("pictures/").all() and worst["picture"].is_unique
