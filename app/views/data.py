@@ -15,7 +15,7 @@ from app.components.data.domain_view import domain_view
 from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import verdict_view
-from app.components.shared import downloads, frame, stores, tables, uploads, words
+from app.components.shared import frame, stores, tables, uploads, words
 from app.components.shared.actions import carry_out, delete_button, rename_form
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
@@ -170,7 +170,6 @@ def _space(datasets: list[Dataset]) -> None:
         sizes.append(for_predictions)
     table = pd.DataFrame({"data set": names, "disk space": [words.size(size) for size in sizes]})
     tables.show(table, alt="Disk space of every data set", rows=100)
-    downloads.table_csv(lambda: pd.DataFrame({"data_set": names, "bytes": sizes}), "disk-space.csv")
 
 
 frame.show(page)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal
 
-import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import downloads, frame, stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import (
@@ -43,10 +42,6 @@ def stored_calibrator(run: RunRow, calibrator: Calibrator, heldout: HeldOut) -> 
     st.markdown(f"{calibrator.sentence} Predict uses it.\n\n{change_sentence(calibrator)}")
     if text := worse_sentence(calibrator, heldout):
         st.warning(text, icon=":material/warning:")
-    with st.expander("Before and after at several levels"):
-        downloads.table_with_csv(
-            change_frame(calibrator), "calibrated.csv", alt="Coverage and width by level"
-        )
     _remove_button(run)
 
 
@@ -100,27 +95,6 @@ def calibrator_form(
         tone="warning" if worse else "info",
     )
     st.rerun()
-
-
-def change_frame(calibrator: Calibrator) -> pd.DataFrame:
-    """Return coverage and mean width before and after, one row per level."""
-    return pd.DataFrame(
-        {
-            "level": [words.percent(change.level) for change in calibrator.changes],
-            "coverage before": [
-                words.percent(change.coverage_before) for change in calibrator.changes
-            ],
-            "coverage after": [
-                words.percent(change.coverage_after) for change in calibrator.changes
-            ],
-            "mean width before (eV)": [
-                round(change.width_before_eV, 3) for change in calibrator.changes
-            ],
-            "mean width after (eV)": [
-                round(change.width_after_eV, 3) for change in calibrator.changes
-            ],
-        }
-    )
 
 
 def _remove_button(run: RunRow) -> None:

@@ -12,11 +12,10 @@ from app import session
 from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_choice import DELETED_DATA
-from app.components.shared.run_files import heldout_frame, read_heldout_run, read_run
+from app.components.shared.run_files import read_run
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions.table import P_METAL
 
 # Written by `bandgap demo`, then `python -m data.making result`.
 DEMO = Path(__file__).with_name("demo_result.json")
@@ -38,8 +37,7 @@ def demo_result() -> None:
     accuracy = words.accuracy_sentence(demo["metrics"], n_test=demo["n_test"])
     st.markdown(f"In the demo the model learned from {demo['n']:,} crystals. {accuracy}", width=720)
     crystals = pd.DataFrame(demo["crystals"])
-    table = crystals.assign(structure=crystals["formula"])
-    _table_and_figure(table, description="crystals of the demo")
+    _table_and_figure(crystals.assign(structure=crystals["formula"]))
 
 
 @st.cache_resource(show_spinner=False)
@@ -50,28 +48,25 @@ def read_demo_result() -> Mapping[str, Any]:
 
 
 def last_result(run: RunRow) -> None:
-    """Show the error, coverage, warnings and held-out structures of a finished run."""
+    """Show the error, coverage and warnings of a finished run, with a button to its result."""
     st.subheader("Last result", anchor=False)
     name = words.escaped(stores.dataset_names(run.workspace).get(run.dataset, DELETED_DATA))
     title = words.escaped(run.title)
     try:
         files = read_run(run.id)
-        heldout = read_heldout_run(run)
     except BandgapError as error:
         frame.problem(error, about=title)
         return
     accuracy = words.accuracy_sentence(files.metrics, n_test=files.n_test)
     st.markdown(f"**{title}**, learned from the data set **{name}**. {accuracy}", width=720)
     frame.warn(files.warnings)
-    table = heldout_frame(heldout)
-    _table_and_figure(table.assign(structure=table["id"]), description="held-out structures")
     if st.button("See the result", icon=":material/task_alt:"):
         session.choose("run", run.id)
         st.switch_page("views/result.py")
 
 
-def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
-    """Draw the first predictions as a table and as a figure.
+def _table_and_figure(predictions: pd.DataFrame) -> None:
+    """Draw the first predictions of the demo as a table and as a figure.
 
     The columns are id, structure, mean_eV, lower_eV, upper_eV and gap_eV.
     """
@@ -79,11 +74,10 @@ def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
     listed = predictions.head(TABLE_ROWS)
     points = predictions.head(FIGURE_ROWS)
     with left_column:
-        numbers = listed.reindex(columns=["lower_eV", "upper_eV", P_METAL], fill_value=0.0)
-        intervals = [words.interval(*values) for values in numbers.to_numpy()]
+        ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
         tables.show(
-            listed.assign(interval=intervals)[list(COLUMNS)],
-            alt=f"Some {description} with their predicted gaps, 95 % intervals and known gaps",
+            listed.assign(interval=[words.interval(*values) for values in ends])[list(COLUMNS)],
+            alt="Some crystals of the demo with their predicted gaps, intervals and known gaps",
             columns=COLUMNS,
         )
         st.caption(f"{len(listed)} of them, drawn at random, with 95 % prediction intervals.")
@@ -94,7 +88,7 @@ def _table_and_figure(predictions: pd.DataFrame, *, description: str) -> None:
             *parity_columns(points),
             ids=points["id"].tolist(),
             key="result",
-            alt=f"Predicted against known gaps of some {description}",
+            alt="Predicted against known gaps of some crystals of the demo",
             caption=f"{len(points)} of them: points on the line are right, and about one in twenty "
             "should be a diamond, outside its interval.",
         )
