@@ -335,8 +335,8 @@ def _remedy(
         " structures that contain them "
         f'if there are any: `bandgap train-source --species "{species}"` (on the page Source models'
         ' from a data set of such structures, the descriptor "for the elements of these'
-        ' structures"). Or do without a source: `--source none` (on the page Train, No source'
-        " model), by a method such as gaussian_process."
+        ' structures"). Or do without a source: `--source none` (on the page Train, "No source'
+        ' model"), by a method such as gaussian_process.'
     )
 
 
