@@ -5,7 +5,7 @@ Kernels and factors are recomputed for predictions.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -34,6 +34,7 @@ from bandgap.sources.views import NetworkView, SourceNetwork
 # Deviation of a scaled feature below which it counts as equal to the value of all training rows.
 LEAST_DEVIATION = 1e-9
 LEVELS_OF_ONE_WAY = 3  # gap, HOMO and LUMO
+SATURATION = 3.0  # standard deviations of a level, the bound of its line
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
@@ -63,40 +64,48 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class LevelKernels:
-    """Two kernels of electron levels: a straight line in each level, and a smooth function of all.
+    """Two kernels of electron levels: a line in each level, and a smooth function of all.
 
-    Levels are standardised with `mean` and `scale` (k,) of the training rows. The linear kernel has
-    a mean diagonal of 1 over these rows. The smooth one is exp(-d^2 / 2), with d in units of their
-    median distance.
+    Levels are standardised with `mean` and `scale` (k,) of the training rows. A line that
+    `saturates` is straight among them and bends to a constant outside: it is linear in
+    z / sqrt(1 + (z / 3)^2). Its kernel has a mean diagonal of 1 over these rows. The smooth one is
+    exp(-d^2 / 2), with d in units of their median distance.
     """
 
     mean: Floats
     scale: Floats
     diagonal: float
     distance: float
+    saturates: bool
 
     @classmethod
-    def of(cls, levels: Floats) -> "LevelKernels":
+    def of(cls, levels: Floats, *, saturates: bool) -> "LevelKernels":
         """Return the kernels for training rows (n, k)."""
         sd = levels.std(axis=0)
-        start = cls(levels.mean(axis=0), np.where(sd > 0, sd, 1.0), 1.0, 1.0)
+        start = cls(levels.mean(axis=0), np.where(sd > 0, sd, 1.0), 1.0, 1.0, saturates)
         z = start._scaled(levels)
-        diagonal = float((z**2).sum(axis=1).mean())
+        diagonal = float((start._line(z) ** 2).sum(axis=1).mean())
         typical = float(np.median(cdist(z, z)[np.triu_indices(len(z), 1)]))
-        return cls(start.mean, start.scale, diagonal or 1.0, typical if typical > 1e-3 else 1.0)
+        distance = typical if typical > 1e-3 else 1.0
+        return replace(start, diagonal=diagonal or 1.0, distance=distance)
 
     def grams(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         """Return both kernels between levels (a, k) and (b, k)."""
         u = self._scaled(a)
         v = self._scaled(b)
-        return u @ v.T / self.diagonal, np.exp(-0.5 * (cdist(u, v) / self.distance) ** 2)
+        line = self._line(u) @ self._line(v).T / self.diagonal
+        return line, np.exp(-0.5 * (cdist(u, v) / self.distance) ** 2)
 
     def diagonals(self, a: Floats) -> Floats:
         """Return both diagonals (2, n) at levels (n, k)."""
-        return np.stack([(self._scaled(a) ** 2).sum(axis=1) / self.diagonal, np.ones(len(a))])
+        line = self._line(self._scaled(a))
+        return np.stack([(line**2).sum(axis=1) / self.diagonal, np.ones(len(a))])
 
     def _scaled(self, levels: Floats) -> Floats:
         return (levels - self.mean) / self.scale
+
+    def _line(self, z: Floats) -> Floats:
+        return z / np.sqrt(1.0 + (z / SATURATION) ** 2) if self.saturates else z
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +126,7 @@ class FeatureGPPosterior(ScaleDraws):
     inputs: NDArray[np.float32]
     levels: Floats  # (n, k), three columns for each way to compute levels
     size_apart: bool  # whether the last feature is the size, with its own length
+    saturates: bool = True  # whether lines in levels do; not in runs of earlier versions
 
     @cached_property
     def problem(self) -> SumKernelProblem:
@@ -136,7 +146,9 @@ class FeatureGPPosterior(ScaleDraws):
     @cached_property
     def _of_levels(self) -> tuple[LevelKernels, ...]:
         """The kernels of each way to compute levels."""
-        return tuple(LevelKernels.of(levels) for levels in _by_way(self.levels))
+        return tuple(
+            LevelKernels.of(levels, saturates=self.saturates) for levels in _by_way(self.levels)
+        )
 
     @cached_property
     def _units(self) -> Units:
@@ -259,9 +271,10 @@ class FeatureGPPosterior(ScaleDraws):
         return networks | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed, the networks' scalars and whether the size has its own length."""
+        """Return the seed, the networks' scalars, and which kernels there are."""
         networks = [network.scalars() for network in self.networks]
-        return {"seed": self.seed, "size_apart": self.size_apart, "networks": networks}
+        plain = {name: getattr(self, name) for name in ("seed", "size_apart", "saturates")}
+        return plain | {"networks": networks}
 
     @classmethod
     def from_arrays(
@@ -278,6 +291,7 @@ class FeatureGPPosterior(ScaleDraws):
         return cls(
             networks=tuple(networks),
             size_apart=scalars["size_apart"],
+            saturates=scalars.get("saturates", False),
             seed=scalars["seed"],
             diagnostics=diagnostics,
             **plain,

@@ -129,6 +129,31 @@ def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target)
     np.testing.assert_allclose(posterior.problem.kernels.grams[2], expected, rtol=1e-3, atol=1e-4)
 
 
+def test_run_of_an_earlier_version_keeps_the_straight_lines_in_its_levels(source_of, target):
+    levels = target.gaps_eV[:, None] + np.random.default_rng(2).normal(size=(40, 3))
+    x = np.hstack([target.features, levels]).astype(np.float32)
+    posterior = fit(
+        source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
+    )
+    far = x[:3] + np.float32([0.0] * 5 + [20.0] * 3)
+    scalars = posterior.scalars()
+    again, earlier = (
+        FeatureGPPosterior.from_arrays(
+            posterior.to_arrays(), scalars=stored, diagnostics=posterior.diagnostics
+        )
+        for stored in (scalars, {k: v for k, v in scalars.items() if k != "saturates"})
+    )
+    means, same, straight = (
+        p.predictive_draws(far).centres_eV.mean(0) for p in (posterior, again, earlier)
+    )
+    np.testing.assert_allclose(same, means)
+    straight_posterior = dataclasses.replace(posterior, saturates=False)
+    np.testing.assert_allclose(
+        straight, straight_posterior.predictive_draws(far).centres_eV.mean(0)
+    )
+    assert (np.abs(straight - target.gaps_eV.mean()) > np.abs(means - target.gaps_eV.mean())).all()
+
+
 def test_size_has_a_length_of_its_own(source_of, target):
     source = source_of()
     descriptor = dataclasses.replace(source.descriptor, size=True)
