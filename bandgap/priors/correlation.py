@@ -31,7 +31,11 @@ BLOCK = 1_000_000  # numbers computed together
 
 
 class UnreachableCorrelationError(ConfigError):
-    """No rate gives this correlation."""
+    """No rate gives this correlation; one gives `middle`, half-way between all that rates give."""
+
+    def __init__(self, message: str, middle: float) -> None:
+        super().__init__(message)
+        self.middle = middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +104,8 @@ def rate_for_correlation(
         raise UnreachableCorrelationError(
             f"lam = corr: no rate between {SMALLEST:g} and {LARGEST:g} gives a correlation of "
             f"{target:g} (these give {high:.3f} and {low:.3f}; the second is nearly that of the "
-            "source's own uncertainty). Set lam to a number, such as 1, or corr to one in between."
+            "source's own uncertainty). Set lam to a number, or corr to one in between.",
+            (low + high) / 2,
         )
     log_rate = brentq(
         lambda u: correlation(math.exp(u)) - target, math.log(SMALLEST), math.log(LARGEST)

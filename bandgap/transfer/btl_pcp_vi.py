@@ -13,8 +13,8 @@ The distance is a sum over all parameters. With 160,000 of them tau is of order 
 posterior of tau equals its prior, and the target moves the weights only within the source's own
 uncertainty. Therefore lam follows the thesis' rule by default: the rate at which the network's
 output has the correlation 0.5 with a label (`priors.correlation`). No rate does where the source's
-own uncertainty gives a higher correlation, or the smallest rate a lower one; then lam = 1, with a
-warning.
+own uncertainty gives a higher correlation, or the smallest rate a lower one; then it is the rate
+whose correlation is half-way between both, with a warning.
 """
 
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,6 @@ from bandgap.transfer.shared.sampled_network import (
 )
 
 VariationalRate = float | Literal["auto", "corr"]
-FALLBACK_RATE: Final = 1.0  # where no rate gives the correlation
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class BtlPcpViConfig(Scales):
     lam
         A rate, or "corr" for the rate at which the network's output has the correlation `corr`
         with a label. The paper has "corr"; "auto" because such a rate need not exist: "auto" is
-        "corr" where it does, else 1.
+        "corr" where it does, else the rate whose correlation is in the middle of those that exist.
     corr
         Correlation of the rule "corr".
     """
@@ -150,24 +149,27 @@ def _rate(
     """Return the rate lam, and warnings about it."""
     if config.lam != "auto" and config.lam != "corr":
         return config.lam, ()
-    try:
-        rate = rate_for_correlation(
-            config.corr,
+
+    def rate(correlation: float) -> float:
+        return rate_for_correlation(
+            correlation,
             prior.slopes.cpu(),
             prior.weights.cpu(),
             OutputVariance(gains.sum(1), gains, source_posterior.noise_variance),
             c0=config.c0,
             generator=torch.Generator().manual_seed(seed),
         )
-    except UnreachableCorrelationError:
+
+    try:
+        return rate(config.corr), ()
+    except UnreachableCorrelationError as error:
         if config.lam == "corr":
             raise
-        return FALLBACK_RATE, (
+        return rate(error.middle), (
             f"No rate lam of the prior gives the correlation {config.corr:g} between the network's "
-            f"output and a label, so lam = {FALLBACK_RATE:g} was taken. The source's own "
-            "uncertainty may decide the result.",
+            f"output and a label; the one that gives {error.middle:.2f} was taken. The source's "
+            "own uncertainty may decide the result.",
         )
-    return rate, ()
 
 
 def _posterior(

@@ -72,13 +72,17 @@ def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradie
     np.testing.assert_allclose(posterior.layer_sensitivity, expected, rtol=1e-6)
 
 
-def test_rate_by_the_rule_is_refused_where_the_source_is_less_certain_than_that(
+def test_rate_by_the_rule_is_refused_or_one_halfway_taken_where_the_source_is_less_certain(
     knowing_source, target
 ):
     with pytest.raises(
         ConfigError, match=r"lam = corr: no rate between .* gives a correlation of 0.05 .*Set lam"
-    ):
+    ) as error:
         fit(knowing_source, target, lam="corr", corr=0.05)
+    nearest = fit(knowing_source, target, corr=0.05).diagnostics
+    halfway = fit(knowing_source, target, lam="corr", corr=error.value.middle).diagnostics
+    assert nearest.figures["lam"] == halfway.figures["lam"]
+    assert f"the one that gives {error.value.middle:.2f} was taken" in nearest.warnings[0]
     assert (
         1e-3 < fit(knowing_source, target, lam="corr", corr=0.95).diagnostics.figures["lam"] < 1e3
     )
