@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
@@ -63,9 +63,9 @@ def fit(
 class L2SPRecipe(EqualWeightsRecipe):
     """All rows with the same weight, and a pull of the strength of each network."""
 
-    def penalty(self, members: Members) -> L2SP:
+    def penalty(self, members: Members) -> Isotropic:
         """Return the pull to the source's hidden layers."""
-        return L2SP(members.values, members.between)
+        return Isotropic(members.values, [0.0, *members.between])
 
 
 def _plan(config: L2SPConfig) -> Plan:

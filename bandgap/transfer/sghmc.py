@@ -4,13 +4,15 @@ Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2
 at the source's hidden layers and the linear probe. Every cycle follows a cosine from
 `learning_rate` to 0, has noise in its last quarter and ends with one draw. The energy is
 
-    U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2
+    U = (n / s^2) (sum_i (y_i - f(x_i))^2 / (2 n) + (w / 2) |phi - phi*|^2)
 
 at temperature T, with s^2 the probe's residual variance and phi the hidden layers, whose prior is
-N(phi*, I / (w n)): L2SP, around the source phi*, or with zero mean (phi* = 0), which knows the
-source by the start alone. With PTYL (Shwartz-Ziv and others, 2022) the prior is N(mu, S), from
-snapshots of the source's training (`ptyl.py`), and the last term of U is (phi - mu)'S^-1(phi - mu)
-/ 2. `inference/batch/updates.py` has the update, whose learning rate is that of the mean loss.
+N(phi*, s^2 I / (w n)): L2SP, around the source phi*, or with zero mean (phi* = 0), which knows the
+source by the start alone. With PTYL (Shwartz-Ziv and others, 2022) the prior is N(mu, s^2 S), from
+snapshots of the source's training (`ptyl.py`), and the last term in the brackets is
+(phi - mu)'S^-1(phi - mu) / (2 n). Priors in units of the noise, as the conjugate prior of a linear
+model has, leave U's minimum to `l2sp` and `ptyl`, whatever s^2 is.
+`inference/batch/updates.py` has the update, whose learning rate is that of the mean loss.
 
 With L2SP the row space of the training rows is exact, because prior and noise are isotropic. The
 component orthogonal to it follows the same recursion without likelihood: a Gaussian whose variance
@@ -29,7 +31,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.batch.penalties import L2SP, PTYL, Penalty, ZeroMean
+from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
@@ -37,7 +39,7 @@ from bandgap.inference.stochastic_gradient.sghmc import velocity_noise_variance
 from bandgap.networks.swag import SnapshotPrior, snapshot_prior
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.ptyl import DEFAULT_GAMMA, snapshots_of
+from bandgap.transfer.ptyl import snapshots_of
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData
@@ -59,6 +61,11 @@ class SghmcConfig(Scales):
 
     `epochs` are those of a cycle. `prior` is "l2sp" or "zero_mean", around the source's hidden
     layers or zero with `strength` w, or "ptyl" with `gamma` and `eps` of its covariance.
+
+    Parameters
+    ----------
+    eps
+        The paper has 0.1; 0.001 because weights of about 0.03 have a flat prior at 0.1.
     """
 
     chains: int = 5
@@ -68,11 +75,11 @@ class SghmcConfig(Scales):
     learning_rate: float = 1e-3
     momentum: float = 0.9
     temperature: float = 1e-4
-    strength: float = 1e-2
+    strength: float = 1.0
     sigma: HeldOut = "auto"
     prior: Prior = "l2sp"
-    gamma: float = DEFAULT_GAMMA
-    eps: float = 0.1
+    gamma: float = 1.0
+    eps: float = 1e-3
 
     def __post_init__(self) -> None:
         if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
@@ -182,17 +189,17 @@ class SghmcRecipe:
 
     def penalty(self, members: Members) -> Penalty:
         """Return the pull of the prior, on the scale of the mean loss."""
-        strength = members.values * members.variances
         if self.first is None:
-            return L2SP(strength, members.between)
+            return Isotropic(members.values, [0.0, *members.between])
         if self.around_snapshots is not None:
             return PTYL.build(
                 [self.around_snapshots],
                 first=self.first,
                 which=torch.zeros_like(members.n_rows),
-                n_rows=members.n_rows / members.variances,
+                n_rows=members.n_rows,
             )
-        return ZeroMean(strength, self.first.to(strength))
+        first = -self.first.to(members.values)
+        return Isotropic(members.values, [first, *[0.0] * len(members.between)])
 
 
 def noise_variance(start: Start) -> float:
@@ -213,7 +220,7 @@ def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float)
     for _ in range(config.cycles):
         for step in range(steps):
             rate = annealed(config.learning_rate, share=step / steps)
-            pull = -rate * config.strength * variance
+            pull = -rate * config.strength
             move = np.array([[config.momentum, pull], [config.momentum, 1.0 + pull]])
             noise = velocity_noise_variance(
                 1 - config.momentum, step=rate, temperature=config.temperature * variance / n_rows

@@ -39,39 +39,23 @@ class Penalty(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class L2SP:
-    """Pull of the hidden layers to their start; the first one starts at C = 0."""
+class Isotropic:
+    """Pull of the hidden layers to centres: their start (L2SP) or zero.
+
+    A stack has the change of the first layer, whose centre is 0 for L2SP and minus its start, in
+    full coordinates, for zero.
+    """
 
     strength: Tensor  # w, (S,)
-    between: Sequence[Tensor]  # start of the layers between first and last, (in + 1, out) each
+    centres: Sequence[Tensor | float]  # (in + 1, out) each, or one number
 
     def add_gradient(self, stack: Stack) -> None:
-        """Add w (phi - phi*)."""
+        """Add w (phi - centre)."""
         by = self.strength[:, None, None]
-        stack.gradients[0].addcmul_(by, stack.weights[0])
-        for level, start in enumerate(self.between, start=1):
-            stack.gradients[level].addcmul_(by, stack.weights[level] - start)
+        for level, centre in enumerate(self.centres):
+            stack.gradients[level].addcmul_(by, stack.weights[level] - centre)
 
-    def of(self, samples: Tensor) -> "L2SP":
-        """Return the penalty of these samples alone."""
-        return replace(self, strength=self.strength[samples])
-
-
-@dataclass(frozen=True, eq=False)
-class ZeroMean:
-    """Pull of the hidden layers to zero, in full coordinates."""
-
-    strength: Tensor  # w, (S,)
-    first: Tensor  # theta_hat_1, at which the first layer's weights are 0, (in + 1, out)
-
-    def add_gradient(self, stack: Stack) -> None:
-        """Add w phi."""
-        by = self.strength[:, None, None]
-        stack.gradients[0].addcmul_(by, stack.weights[0] + self.first)
-        for level in range(1, len(stack.weights) - 1):
-            stack.gradients[level].addcmul_(by, stack.weights[level])
-
-    def of(self, samples: Tensor) -> "ZeroMean":
+    def of(self, samples: Tensor) -> "Isotropic":
         """Return the penalty of these samples alone."""
         return replace(self, strength=self.strength[samples])
 

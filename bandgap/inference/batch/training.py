@@ -30,13 +30,21 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.batch.bootstrap import StreamName, stream
-from bandgap.inference.batch.kernels import KernelName, Layers, Stack, kernel_of, make_stack
+from bandgap.inference.batch.kernels import (
+    KernelName,
+    Layers,
+    Stack,
+    kernel_of,
+    make_stack,
+    outputs,
+)
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.rows import Coordinates, FirstLayer, Samples
 from bandgap.inference.batch.updates import Descent, Hamiltonian, Mover, Noise, annealed, clip
 from bandgap.inference.divergence import DivergedError
 
 NOISY_SHARE = 0.25  # last share of a cycle of SGHMC, in which noise is added
+LARGEST_MISS = 3.0  # of a network's own rows, in standard deviations of their labels or in 1
 
 Floats = NDArray[np.float64]
 
@@ -197,7 +205,7 @@ def _train_chunk(
     for finished in _Run(stack, samples, layers, config, seed, penalty, cycles).epochs():
         weights = [weight.cpu().clone() for weight in stack.weights] if finished else None
         if weights is not None:
-            _refuse_divergence(weights, config)
+            _refuse_divergence(stack, config)
         yield weights
 
 
@@ -221,11 +229,19 @@ def chunk_size(
     return max(1, min(config.chunk, int(config.max_memory_GB * 1e9 / bytes_per_sample)))
 
 
-def _refuse_divergence(weights: Layers, config: StackTraining) -> None:
-    finite = torch.stack([layer.isfinite().flatten(1).all(1) for layer in weights]).all(0)
-    if not bool(finite.all()):
+def _refuse_divergence(stack: Stack, config: StackTraining) -> None:
+    """Raise DivergedError where a network misses its own rows by three standard deviations."""
+    n_diverged = 0
+    for sample, fold in enumerate(stack.fold):
+        rows = stack.omega[sample] > 0
+        labels = stack.labels[sample, rows]
+        layers = [layer[sample] for layer in stack.weights]
+        f = outputs(stack.inputs[fold, rows], stack.base[fold, rows], layers)
+        limit = LARGEST_MISS**2 * labels.var(correction=0).clamp_min(1.0)
+        n_diverged += not bool(((f - labels) ** 2).mean() <= limit)
+    if n_diverged:
         raise DivergedError(
-            f"{int((~finite).sum())} of {finite.numel()} networks that were trained together "
+            f"{n_diverged} of {len(stack.fold)} networks that were trained together "
             f"diverged at a learning rate of {config.learning_rate}. Take a smaller learning_rate."
         )
 

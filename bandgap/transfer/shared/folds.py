@@ -23,6 +23,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from torch import Tensor
 
+from bandgap.foundation.errors import InputError
 from bandgap.inference.batch.kernels import Layers, outputs
 from bandgap.inference.batch.rows import Coordinates, FirstLayer, first_layer
 from bandgap.inference.last_layer.linear_probe import Probe, fit_probe
@@ -38,9 +39,9 @@ HeldOut = Literal["auto", "cv", "val"]
 N_FOLDS = 5
 HELD_OUT_SHARE = 0.1
 CV_BELOW = 1000  # rows
-# Bounds of sigma, relative to the rows' standard deviation, and size of the first grid.
+# Bounds of sigma, relative to the standard deviation of all gaps, and size of the first grid.
 SMALLEST_SIGMA = 1e-3
-LARGEST_SIGMA = 10.0
+LARGEST_SIGMA = 3.0
 GRID_SIZE = 33
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -161,9 +162,13 @@ def row_nll(y: Floats, means: Floats, *, sigma: float) -> Floats:
     return result
 
 
-def fit_sigma(y: Floats, means: Floats) -> float:
-    """Return the sigma that minimises the mean -log p of y (n,) for means (network, n)."""
-    unit = max(float(y.std()), 1e-9)
+def fit_sigma(y: Floats, means: Floats, *, gaps_sd: float) -> float:
+    """Return the sigma that minimises the mean -log p of y (n,) for means (network, n).
+
+    `gaps_sd` is the standard deviation of all gaps. Raises InputError where sigma is three times as
+    large: the networks of a fold then do not reach its rows, and intervals would say nothing.
+    """
+    unit = max(gaps_sd, 1e-9)
 
     def value(log_sigma: float) -> float:
         return float(row_nll(y, means, sigma=unit * float(np.exp(log_sigma))).mean())
@@ -172,21 +177,27 @@ def fit_sigma(y: Floats, means: Floats) -> float:
     best = int(np.argmin([value(log_sigma) for log_sigma in grid]))
     bounds = (grid[max(0, best - 1)], grid[min(GRID_SIZE - 1, best + 1)])
     minimum = minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+    if best == GRID_SIZE - 1:
+        raise InputError(
+            f"The noise would be {LARGEST_SIGMA:g} times the gaps' standard deviation or more: "
+            "some labelled structures are unlike the others, or networks diverged. Take another "
+            "seed, which holds out others together, a smaller learning_rate, or more labels."
+        )
     return unit * float(np.exp(minimum.x))
 
 
-def choose(y: Floats, means: Floats, *, default: int) -> tuple[int, Floats, Floats]:
+def choose(y: Floats, means: Floats, *, default: int, gaps_sd: float) -> tuple[int, Floats, Floats]:
     """Choose a setting by held-out rows y (n,) and means (setting, network, n).
 
     Another setting than the default (an index) is chosen only if its gain, paired by row, exceeds
-    its standard error.
+    its standard error. `gaps_sd` is that of `fit_sigma`.
 
     Returns
     -------
     tuple
         Index of the chosen setting; sigma, and mean -log p at it, of each setting.
     """
-    sigmas = np.array([fit_sigma(y, network_means) for network_means in means])
+    sigmas = np.array([fit_sigma(y, network_means, gaps_sd=gaps_sd) for network_means in means])
     scores = np.stack(
         [
             row_nll(y, network_means, sigma=sigma)

@@ -46,7 +46,6 @@ class Members:
 
     values: Tensor  # of the setting, (S,)
     n_rows: Tensor  # that are trained on, (S,)
-    variances: Tensor  # of the noise in the energy, (S,)
     between: Sequence[Tensor]  # the source's layers between first and last, (in + 1, out) each
 
 

@@ -64,6 +64,7 @@ def fit_stacked(
     folds = work.folds()
     all_rows = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
     y = np.concatenate([data.gaps_eV[~fold.trained] for fold in folds])
+    gaps_sd = float(data.gaps_eV.std())
     values = plan.setting.values
     name = plan.setting.name
     value = values[0]
@@ -73,7 +74,9 @@ def fit_stacked(
     if len(values) > 1:
         trained = work.train(inner, phase=f"choosing {name}")
         means = np.stack([_left_out_eV(inner, trained, v, averaged=plan.averaged) for v in values])
-        index, sigmas, scores = choose(y, means, default=plan.setting.default_index)
+        index, sigmas, scores = choose(
+            y, means, default=plan.setting.default_index, gaps_sd=gaps_sd
+        )
         value = values[index]
         sigma = float(sigmas[index])
         final = _Job(all_rows, value, range(plan.samples))
@@ -81,11 +84,15 @@ def fit_stacked(
         figures = {f"nll_{name}_{v:g}": float(s) for v, s in zip(values, scores, strict=True)}
     elif len(folds) > 1:
         weights, *trained = work.train([final, *inner], phase="training")
-        sigma = fit_sigma(y, _left_out_eV(inner, trained, value, averaged=plan.averaged))
+        sigma = fit_sigma(
+            y, _left_out_eV(inner, trained, value, averaged=plan.averaged), gaps_sd=gaps_sd
+        )
     else:
         weights = work.train([final], phase="training")[0]
     if len(folds) == 1:
-        sigma = fit_sigma(y, _left_out_eV([final], [weights], value, averaged=plan.averaged))
+        sigma = fit_sigma(
+            y, _left_out_eV([final], [weights], value, averaged=plan.averaged), gaps_sd=gaps_sd
+        )
     return StackedFit(
         all_rows,
         weights,
@@ -229,7 +236,6 @@ class _Work:
         members = Members(
             values=torch.tensor([job.value for job, _ in rows], device=torch_device, dtype=dtype),
             n_rows=torch.from_numpy(samples.n_rows).to(torch_device),
-            variances=torch.from_numpy(samples.variances).to(torch_device, dtype),
             between=[layer.to(torch_device, dtype) for layer in between],
         )
         ends = train_stack(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bandgap.inference.batch.kernels import make_stack
-from bandgap.inference.batch.penalties import L2SP, PTYL, ZeroMean
+from bandgap.inference.batch.penalties import PTYL, Isotropic
 from bandgap.networks.swag import Snapshots, snapshot_prior
 from tests.unit.inference.batch.stacks import EXACT, problem, trained_stack
 
@@ -109,7 +109,7 @@ def test_prior_of_chosen_samples_is_theirs():
 def test_l2sp_adds_the_distance_from_the_start_and_leaves_the_output_layer():
     stack, _, _ = random_stack(2)
     between = torch.ones(5, 3, dtype=torch.float64)
-    L2SP(torch.tensor([0.0, 2.0], dtype=torch.float64), [between]).add_gradient(stack)
+    Isotropic(torch.tensor([0.0, 2.0], dtype=torch.float64), [0.0, between]).add_gradient(stack)
     assert all((gradient[0] == 0).all() for gradient in stack.gradients)
     torch.testing.assert_close(stack.gradients[0][1], 2 * stack.weights[0][1])
     torch.testing.assert_close(stack.gradients[1][1], 2 * (stack.weights[1][1] - 1))
@@ -119,7 +119,7 @@ def test_l2sp_adds_the_distance_from_the_start_and_leaves_the_output_layer():
 @pytest.mark.parametrize("strength, farthest", [(0.0, np.inf), (1e4, 1e-4)])
 def test_strong_l2sp_keeps_hidden_layers_at_the_source(strength, farthest):
     layer, between, samples, _ = problem()
-    penalty = L2SP(torch.full((3,), strength, dtype=torch.float64), between)
+    penalty = Isotropic(torch.full((3,), strength, dtype=torch.float64), [0.0, *between])
     config = replace(EXACT, optimiser="sgd", learning_rate=1e-5, momentum=0.0, epochs=50)
     weights = trained_stack([layer], between, samples, config, penalty=penalty)
     moved = max(float(weights[0].abs().max()), float((weights[1] - between[0]).abs().max()))
@@ -134,7 +134,7 @@ def test_zero_mean_is_the_gradient_of_half_the_squared_hidden_weights():
         layer.requires_grad_(True)
     squares = ((hidden[0] + first) ** 2).sum((1, 2)) + (hidden[1] ** 2).sum((1, 2))
     (0.5 * strength * squares).sum().backward()
-    penalty = ZeroMean(strength, first)
+    penalty = Isotropic(strength, [-first, 0.0])
     penalty.add_gradient(stack)
     for level, layer in enumerate(hidden):
         np.testing.assert_allclose(stack.gradients[level], layer.grad, rtol=1e-12)

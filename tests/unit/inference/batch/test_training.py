@@ -9,7 +9,7 @@ import torch
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.inference.batch.bootstrap import PairedWeights, collapse
 from bandgap.inference.batch.kernels import kernel_of, make_stack, outputs
-from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.rows import first_layer
 from bandgap.inference.batch.training import Cycles, StackTraining, chunk_size, train_stack
 from tests.unit.inference.batch.stacks import EXACT, by_torch, problem, trained_stack
@@ -96,7 +96,9 @@ def test_stacked_networks_are_those_of_torch_one_after_the_other(config):
 def test_row_space_is_exact_for_sgd(n, p, clip, decay):
     config = replace(SGD, clip=clip, epochs=20)
     layer, between, samples, (theta_hat, x) = problem(n, p)
-    penalty = L2SP(torch.full((3,), decay, dtype=torch.float64), between) if decay else None
+    penalty = (
+        Isotropic(torch.full((3,), decay, dtype=torch.float64), [0.0, *between]) if decay else None
+    )
     weights = trained_stack([layer], between, samples, config, penalty=penalty)
     assert layer.inputs.shape[1] == min(n, p + 1)
     for m in range(3):

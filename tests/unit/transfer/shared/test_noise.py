@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.evaluation.metrics import nll_mixture, rmse
+from bandgap.foundation.errors import InputError
 from bandgap.transfer.shared.folds import choose, fit_sigma, row_nll
 
 
@@ -25,18 +26,26 @@ def test_sigma_is_the_best_of_a_fine_grid(spread):
     y, means = rows(spread=spread)
     grid = np.geomspace(0.05, 2.0, 4000)
     best = grid[np.argmin([row_nll(y, means, sigma=s).mean() for s in grid])]
-    assert fit_sigma(y, means) == pytest.approx(best, rel=2e-3)
+    assert fit_sigma(y, means, gaps_sd=1.0) == pytest.approx(best, rel=2e-3)
 
 
 def test_sigma_of_one_network_is_its_root_mean_square_error_and_less_for_several():
     y, means = rows(spread=0.5, networks=20)
-    assert fit_sigma(y, means[:1]) == pytest.approx(rmse(y, means[0]), rel=1e-4)
-    assert fit_sigma(y, means) < rmse(y, means.mean(0))
+    assert fit_sigma(y, means[:1], gaps_sd=1.0) == pytest.approx(rmse(y, means[0]), rel=1e-4)
+    assert fit_sigma(y, means, gaps_sd=1.0) < rmse(y, means.mean(0))
 
 
 def test_networks_that_meet_every_row_leave_the_least_sigma():
     y = np.arange(5.0)
-    assert fit_sigma(y, y[None]) == pytest.approx(1e-3 * y.std(), rel=1e-3)
+    assert fit_sigma(y, y[None], gaps_sd=y.std()) == pytest.approx(1e-3 * y.std(), rel=1e-3)
+
+
+def test_noise_of_networks_that_miss_a_fold_is_refused():
+    """A fifth of 60 rows is missed by 30, and one row of two that happen to be alike is not."""
+    y, means = rows()
+    with pytest.raises(InputError, match="3 times the gaps' standard deviation"):
+        fit_sigma(y, means + 30.0 * (np.arange(60) < 12), gaps_sd=y.std())
+    assert fit_sigma(y[:1], np.array([[y[0] + 0.5]]), gaps_sd=1.0) == pytest.approx(0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("gain, expected_index", [(0.3, 1), (0.0, 0)])
@@ -47,8 +56,10 @@ def test_default_is_left_only_for_a_gain_beyond_its_standard_error(gain, expecte
     """
     y, means = rows(n=200, spread=0.4)
     other = (1 - gain) * means + gain * y + 1e-3 * np.random.default_rng(5).normal(size=means.shape)
-    index, sigmas, scores = choose(y, np.stack([means, other]), default=0)
+    index, sigmas, scores = choose(y, np.stack([means, other]), default=0, gaps_sd=1.0)
     assert index == expected_index
-    assert sigmas[0] == fit_sigma(y, means)
+    assert sigmas[0] == fit_sigma(y, means, gaps_sd=1.0)
     assert scores[0] == pytest.approx(row_nll(y, means, sigma=sigmas[0]).mean())
-    assert choose(y, np.stack([means, other])[::-1], default=1)[0] == 1 - expected_index
+    assert (
+        choose(y, np.stack([means, other])[::-1], default=1, gaps_sd=1.0)[0] == 1 - expected_index
+    )
