@@ -30,6 +30,7 @@ from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import (
     HeldOut,
     Start,
+    check_noise,
     choose,
     fit_sigma,
     held_out_masks,
@@ -91,15 +92,13 @@ def fit(
         ]
         means.append(_left_out_eV(folds, heads))
         progress(Update("choosing alpha", done, len(config.alphas)))
-    gaps_sd = float(data.gaps_eV.std())
-    index, sigmas, scores = choose(
-        y, np.stack(means), default=setting.default_index, gaps_sd=gaps_sd
-    )
+    index, sigmas, scores = choose(y, np.stack(means), default=setting.default_index)
     alpha = config.alphas[index]
     sigma_eV = float(sigmas[index])
     output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=seed)
     if not is_cross_validated:
-        sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]), gaps_sd=gaps_sd)
+        sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]))
+    check_noise(sigma_eV, final)
     figures = {
         f"nll_alpha_{a:g}": float(score) for a, score in zip(config.alphas, scores, strict=True)
     }

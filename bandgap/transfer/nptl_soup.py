@@ -103,11 +103,9 @@ def greedy_soup(start: Start, weights: Layers, y_eV: Floats) -> tuple[NDArray[np
     Held-out rows with gaps `y_eV` (held out,) choose them.
     """
 
-    gaps_sd = float(start.y.std()) * start.standardiser.y_sd_eV
-
     def score_and_sigma(index: NDArray[np.int64]) -> tuple[float, float]:
         means = start.held_out_eV(mean_weights([layer[index] for layer in weights]))
-        sigma = fit_sigma(y_eV, means, gaps_sd=gaps_sd)
+        sigma = fit_sigma(y_eV, means)
         return float(row_nll(y_eV, means, sigma=sigma).mean()), sigma
 
     single_scores = np.array(

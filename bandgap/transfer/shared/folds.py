@@ -39,10 +39,12 @@ HeldOut = Literal["auto", "cv", "val"]
 N_FOLDS = 5
 HELD_OUT_SHARE = 0.1
 CV_BELOW = 1000  # rows
-# Bounds of sigma, relative to the standard deviation of all gaps, and size of the first grid.
+# Bounds of sigma, relative to the larger of the rows' standard deviation and the networks' error,
+# and size of the first grid.
 SMALLEST_SIGMA = 1e-3
-LARGEST_SIGMA = 3.0
+LARGEST_SIGMA = 10.0
 GRID_SIZE = 33
+LARGEST_NOISE = 3.0  # of a fit, in standard deviations of all gaps
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -162,13 +164,9 @@ def row_nll(y: Floats, means: Floats, *, sigma: float) -> Floats:
     return result
 
 
-def fit_sigma(y: Floats, means: Floats, *, gaps_sd: float) -> float:
-    """Return the sigma that minimises the mean -log p of y (n,) for means (network, n).
-
-    `gaps_sd` is the standard deviation of all gaps. Raises InputError where sigma is three times as
-    large: the networks of a fold then do not reach its rows, and intervals would say nothing.
-    """
-    unit = max(gaps_sd, 1e-9)
+def fit_sigma(y: Floats, means: Floats) -> float:
+    """Return the sigma that minimises the mean -log p of y (n,) for means (network, n)."""
+    unit = max(float(y.std()), float(np.sqrt(np.mean((y - means) ** 2))), 1e-9)
 
     def value(log_sigma: float) -> float:
         return float(row_nll(y, means, sigma=unit * float(np.exp(log_sigma))).mean())
@@ -177,27 +175,32 @@ def fit_sigma(y: Floats, means: Floats, *, gaps_sd: float) -> float:
     best = int(np.argmin([value(log_sigma) for log_sigma in grid]))
     bounds = (grid[max(0, best - 1)], grid[min(GRID_SIZE - 1, best + 1)])
     minimum = minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 1e-6})
-    if best == GRID_SIZE - 1:
-        raise InputError(
-            f"The noise would be {LARGEST_SIGMA:g} times the gaps' standard deviation or more: "
-            "some labelled structures are unlike the others, or networks diverged. Take another "
-            "seed, which holds out others together, a smaller learning_rate, or more labels."
-        )
     return unit * float(np.exp(minimum.x))
 
 
-def choose(y: Floats, means: Floats, *, default: int, gaps_sd: float) -> tuple[int, Floats, Floats]:
+def check_noise(sigma_eV: float, start: Start) -> None:
+    """Raise InputError where intervals of this noise would say nothing of the gaps."""
+    if sigma_eV >= LARGEST_NOISE * start.y.std() * start.standardiser.y_sd_eV:
+        raise InputError(
+            f"The noise would be {sigma_eV:.3g} eV, {LARGEST_NOISE:g} standard deviations of the "
+            "gaps or more: some labelled structures are unlike the others, or networks diverged. "
+            "Take another seed, which holds out others together, a smaller learning_rate, or more "
+            "labels."
+        )
+
+
+def choose(y: Floats, means: Floats, *, default: int) -> tuple[int, Floats, Floats]:
     """Choose a setting by held-out rows y (n,) and means (setting, network, n).
 
     Another setting than the default (an index) is chosen only if its gain, paired by row, exceeds
-    its standard error. `gaps_sd` is that of `fit_sigma`.
+    its standard error.
 
     Returns
     -------
     tuple
         Index of the chosen setting; sigma, and mean -log p at it, of each setting.
     """
-    sigmas = np.array([fit_sigma(y, network_means, gaps_sd=gaps_sd) for network_means in means])
+    sigmas = np.array([fit_sigma(y, network_means) for network_means in means])
     scores = np.stack(
         [
             row_nll(y, network_means, sigma=sigma)

@@ -24,6 +24,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.folds import (
     Start,
     between_weights,
+    check_noise,
     choose,
     first_weights,
     fit_sigma,
@@ -64,7 +65,6 @@ def fit_stacked(
     folds = work.folds()
     all_rows = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
     y = np.concatenate([data.gaps_eV[~fold.trained] for fold in folds])
-    gaps_sd = float(data.gaps_eV.std())
     values = plan.setting.values
     name = plan.setting.name
     value = values[0]
@@ -74,9 +74,7 @@ def fit_stacked(
     if len(values) > 1:
         trained = work.train(inner, phase=f"choosing {name}")
         means = np.stack([_left_out_eV(inner, trained, v, averaged=plan.averaged) for v in values])
-        index, sigmas, scores = choose(
-            y, means, default=plan.setting.default_index, gaps_sd=gaps_sd
-        )
+        index, sigmas, scores = choose(y, means, default=plan.setting.default_index)
         value = values[index]
         sigma = float(sigmas[index])
         final = _Job(all_rows, value, range(plan.samples))
@@ -84,15 +82,11 @@ def fit_stacked(
         figures = {f"nll_{name}_{v:g}": float(s) for v, s in zip(values, scores, strict=True)}
     elif len(folds) > 1:
         weights, *trained = work.train([final, *inner], phase="training")
-        sigma = fit_sigma(
-            y, _left_out_eV(inner, trained, value, averaged=plan.averaged), gaps_sd=gaps_sd
-        )
+        sigma = fit_sigma(y, _left_out_eV(inner, trained, value, averaged=plan.averaged))
     else:
         weights = work.train([final], phase="training")[0]
     if len(folds) == 1:
-        sigma = fit_sigma(
-            y, _left_out_eV([final], [weights], value, averaged=plan.averaged), gaps_sd=gaps_sd
-        )
+        sigma = fit_sigma(y, _left_out_eV([final], [weights], value, averaged=plan.averaged))
     return StackedFit(
         all_rows,
         weights,
@@ -140,9 +134,11 @@ def stacked_posterior(
 
     They are one chain; with cycles there is one chain for each sample and one draw for each cycle.
     `scale_1` (chain, draw) is the spread of the first layer outside the row space, by default zero.
+    Raises InputError where the noise is too large (`check_noise`).
     """
     cycles = len(fit.weights)
     start = fit.start
+    check_noise(fit.sigma_eV, start)
     rank = start.layer.inputs.shape[1]
 
     def draws(layer: int) -> Tensor:

@@ -1,10 +1,13 @@
 """The noise of a mixture of networks and the choice among settings, by rows that were left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bandgap.evaluation.metrics import nll_mixture, rmse
 from bandgap.foundation.errors import InputError
+from bandgap.transfer import get_method
 from bandgap.transfer.shared.folds import choose, fit_sigma, row_nll
 
 
@@ -26,26 +29,38 @@ def test_sigma_is_the_best_of_a_fine_grid(spread):
     y, means = rows(spread=spread)
     grid = np.geomspace(0.05, 2.0, 4000)
     best = grid[np.argmin([row_nll(y, means, sigma=s).mean() for s in grid])]
-    assert fit_sigma(y, means, gaps_sd=1.0) == pytest.approx(best, rel=2e-3)
+    assert fit_sigma(y, means) == pytest.approx(best, rel=2e-3)
 
 
 def test_sigma_of_one_network_is_its_root_mean_square_error_and_less_for_several():
     y, means = rows(spread=0.5, networks=20)
-    assert fit_sigma(y, means[:1], gaps_sd=1.0) == pytest.approx(rmse(y, means[0]), rel=1e-4)
-    assert fit_sigma(y, means, gaps_sd=1.0) < rmse(y, means.mean(0))
+    assert fit_sigma(y, means[:1]) == pytest.approx(rmse(y, means[0]), rel=1e-4)
+    assert fit_sigma(y, means) < rmse(y, means.mean(0))
 
 
 def test_networks_that_meet_every_row_leave_the_least_sigma():
     y = np.arange(5.0)
-    assert fit_sigma(y, y[None], gaps_sd=y.std()) == pytest.approx(1e-3 * y.std(), rel=1e-3)
+    assert fit_sigma(y, y[None]) == pytest.approx(1e-3 * y.std(), rel=1e-3)
 
 
-def test_noise_of_networks_that_miss_a_fold_is_refused():
-    """A fifth of 60 rows is missed by 30, and one row of two that happen to be alike is not."""
-    y, means = rows()
-    with pytest.raises(InputError, match="3 times the gaps' standard deviation"):
-        fit_sigma(y, means + 30.0 * (np.arange(60) < 12), gaps_sd=y.std())
-    assert fit_sigma(y[:1], np.array([[y[0] + 0.5]]), gaps_sd=1.0) == pytest.approx(0.5, rel=1e-3)
+def test_sigma_of_one_row_is_its_error():
+    assert fit_sigma(np.array([2.0]), np.array([[2.5]])) == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["ensemble", "l2sp"])
+def test_noise_of_networks_that_miss_a_fold_is_refused(source_of, target, name):
+    """One of 40 rows is far from all others, so that its prediction from them is far off."""
+    x = target.features.copy()
+    x[0] *= 1000.0
+    method = get_method(name)
+    with pytest.raises(InputError, match="standard deviations of the gaps or more"):
+        method.fit(
+            source_of(),
+            replace(target, features=x),
+            method.configure({}),
+            seed=0,
+            device="cpu",
+        )
 
 
 @pytest.mark.parametrize("gain, expected_index", [(0.3, 1), (0.0, 0)])
@@ -56,10 +71,8 @@ def test_default_is_left_only_for_a_gain_beyond_its_standard_error(gain, expecte
     """
     y, means = rows(n=200, spread=0.4)
     other = (1 - gain) * means + gain * y + 1e-3 * np.random.default_rng(5).normal(size=means.shape)
-    index, sigmas, scores = choose(y, np.stack([means, other]), default=0, gaps_sd=1.0)
+    index, sigmas, scores = choose(y, np.stack([means, other]), default=0)
     assert index == expected_index
-    assert sigmas[0] == fit_sigma(y, means, gaps_sd=1.0)
+    assert sigmas[0] == fit_sigma(y, means)
     assert scores[0] == pytest.approx(row_nll(y, means, sigma=sigmas[0]).mean())
-    assert (
-        choose(y, np.stack([means, other])[::-1], default=1, gaps_sd=1.0)[0] == 1 - expected_index
-    )
+    assert choose(y, np.stack([means, other])[::-1], default=1)[0] == 1 - expected_index
