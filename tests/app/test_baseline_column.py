@@ -78,7 +78,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     upload(at, "New structures", [("new.extxyz", perovskites(4), "")])
     upload(
         at,
-        "Table of gap_pbe_eV (CSV)",
+        r"Table of gap\_pbe\_eV (CSV)",
         [("cheap.csv", table("gap_pbe_eV", rows=range(3)), "text/csv")],
     )
     click(at, "Predict")

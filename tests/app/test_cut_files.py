@@ -95,7 +95,7 @@ def test_table_truncated_at_the_end_of_a_line_is_not_shown_shortened(
     path = folders(owned)["run"] / "predictions.csv"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-3]))
     st.cache_resource.clear()
-    page = visit("posterior", **owned.choices)
+    page = visit("result", **owned.choices)
     assert not page.error and not page.exception
     assert "10 held-out" in " ".join(text.value for text in page.markdown)
     (held_out,) = [table.value for table in page.dataframe if "gap_eV" in table.value]

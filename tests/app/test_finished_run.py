@@ -122,7 +122,7 @@ def test_train_page_shows_that_a_run_is_finished(visit: Visit, trained: Trained)
     assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
-def test_posterior_page_shows_weights_with_prior_and_held_out_structures(
+def test_posterior_page_shows_weights_with_prior(
     visit: Visit, trained: Trained
 ) -> None:
     at = visit("posterior", run=trained.bayesian)
@@ -136,8 +136,6 @@ def test_posterior_page_shows_weights_with_prior_and_held_out_structures(
         "mean"
     ] == pytest.approx(1.0)
     assert row_of_quantity["tau"]["R-hat"] > 0.9
-    heldout = at.dataframe[1].value
-    assert len(heldout) == 10 and heldout["gap_eV"].between(5, 8).all()
 
 
 def test_posterior_page_warns_once_of_chains_that_disagree(visit: Visit, trained: Trained) -> None:
@@ -151,7 +149,7 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
 ) -> None:
     before = len(trained.workspace.jobs.jobs(trained.workspace.id))
     at = visit("predict", run=trained.bayesian)
-    assert "**1 structure predicted**; 1 refused." in texts(at)
+    assert "**1 structure predicted**; 1 of them with a warning; 1 refused." in texts(at)
     # The warning of the run is shown with its numbers.
     assert "The chains have not agreed yet on" in texts(at)
     table = at.dataframe[0].value
@@ -175,7 +173,7 @@ def test_posterior_page_of_a_point_estimate_shows_that_there_is_no_posterior(
 ) -> None:
     at = visit("posterior", run=trained.fine_tuned)
     assert "gives one best answer: it has no posterior of layer weights." in texts(at)
-    assert len(at.get("plotly_chart")) == 1
+    assert not at.get("plotly_chart")
 
 
 def test_another_workspace_cannot_predict_with_the_run(
