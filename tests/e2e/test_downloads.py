@@ -28,16 +28,16 @@ NEW_CRYSTALS = Path(__file__).resolve().parents[2] / "data" / "new_crystals"
 FIGURE = ("cm.pdf", "cm.svg", "cm.png", "-numbers.csv")
 # Ends of the names of files that a page offers; those of jobs, folds and tabs are among them.
 ENDS = {
-    "Home": ("predictions.csv", "latest-runs.csv", *FIGURE),
+    "Home": ("latest-runs.csv",),
     "Data": (
         *("verdicts.csv", "structure.csv", "atoms.csv", "quantiles.csv", "elements.csv"),
-        *("domain.csv", "calculations.csv", "disk-space.csv", *FIGURE),
+        *("domain.csv", "calculations.csv", *FIGURE),
     ),
     "Source models": ("sources.csv", *FIGURE),
     "Train": ("runs.csv",),
     "Result": ("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors.csv", *FIGURE),
     "Compare": ("runs.csv", "comparison.csv", "settings.csv", *FIGURE),
-    "Posterior": ("scales.csv", "held-out.csv", *FIGURE),
+    "Posterior": ("scales.csv", *FIGURE),
     "Calibration": FIGURE,
     "Predict": (".csv", ".json", ".extxyz", ".zip", *FIGURE),
     "About": ("versions.csv",),

@@ -81,9 +81,8 @@ def choose_methods(
                     card, methods[name], key=f"method-{name}{suffix}", initial=name == default
                 ):
                     picked.append(name)
-                st.markdown(card.sentence or _NOT_MEASURED)
-                if own_error := errors_here.get(name):
-                    st.markdown(own_error.sentence)
+                own_error = errors_here[name].sentence if name in errors_here else ""
+                st.markdown(f"{card.sentence or _NOT_MEASURED} {own_error}")
                 places[name] = st.empty()
                 places[name].caption("Time: not estimated yet.")  # keeps the place of the line
     own_errors = [errors_here[card.method] for card in visible_cards if card.method in errors_here]
