@@ -122,9 +122,7 @@ def test_train_page_shows_that_a_run_is_finished(visit: Visit, trained: Trained)
     assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
-def test_posterior_page_shows_weights_with_prior(
-    visit: Visit, trained: Trained
-) -> None:
+def test_posterior_page_shows_weights_with_prior(visit: Visit, trained: Trained) -> None:
     at = visit("posterior", run=trained.bayesian)
     assert "On 10 held-out structures the error is **" in texts(at)
     weights = figure(at, 0)

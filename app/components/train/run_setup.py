@@ -200,8 +200,8 @@ def errors_on(dataset: Dataset, source: Source) -> dict[str, OwnError]:
             mean_text = "" if mean_gap is None else f" (mean gap: {mean_gap:.2f} eV)"
             errors[run.method] = OwnError(
                 figures.n,
-                f"Your run: RMSE {figures.figures['rmse_eV']:.2f} eV{mean_text} on these crystals, "
-                f"{figures.n} labelled.",
+                f"Your run: RMSE {figures.figures['rmse_eV']:.2f} eV{mean_text}, "
+                f"{figures.n} labels.",
             )
     return errors
 
