@@ -69,7 +69,7 @@ def comparison_problem(cards: Sequence[MethodCard]) -> str:
     rows = [card.measured for card in cards if card.measured is not None]
     if all(row.measured_with(rows[0]) for row in rows):
         return ""
-    return "The errors on the cards cannot be compared: their crystals or splits differ."
+    return "Not comparable: the crystals or the splits differ."
 
 
 def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
