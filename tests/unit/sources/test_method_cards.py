@@ -65,4 +65,4 @@ def test_error_with_levels_of_the_molecules_is_shown_where_it_was_measured():
         f"RMSE 0.22 to 0.24 eV over 3 splits {mean}{without}",
         f"RMSE 0.21 to 0.28 eV over 3 splits {mean}{without}",
     ]
-    assert "cannot be compared" in comparison_problem(cards)
+    assert "Not comparable" in comparison_problem(cards)
