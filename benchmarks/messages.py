@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import torch
 from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
@@ -92,7 +93,9 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
 
     mean = np.array(x_mean * w_mean)
     variance = np.array(x_variance * w_mean**2 + w_variance * (x_mean**2 + x_variance))
-    normal_mean, normal_variance = rectified_moments(mean, variance)
+    normal_mean, normal_variance = (
+        part.numpy() for part in rectified_moments(torch.tensor(mean), torch.tensor(variance))
+    )
     r = np.sqrt(variance)
     slab = truncated_moments(mean / r)
     on = rng.random(draws) < ndtr(mean / r)
@@ -154,5 +157,5 @@ def run_shares(
             split = read_split(data, name, 0)
             belief, scale = fit_belief(split, study, number=0)
             moments = layer_moments(belief.weights, scale(split.x_test), atoms=True)
-            yield Shares(name, hidden, tuple(float(np.mean(layer.share)) for layer in moments[1:]))
+            yield Shares(name, hidden, tuple(float(layer.share.mean()) for layer in moments[1:]))
         progress(Update("networks", done + 1, len(TABLE_3_2)))

@@ -60,7 +60,7 @@ class FactorisedNetworkPosterior:
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         moments = output_moments(self.weights, self._inputs(features))
-        return moments.mean[:, 0], moments.variance[:, 0]
+        return moments.mean[:, 0].numpy(), moments.variance[:, 0].numpy()
 
     def _inputs(self, features: NDArray[np.floating[Any]]) -> Floats:
         return clipped_features(self.standardiser, features, limit=self.clip)

@@ -99,7 +99,7 @@ def run_shares(scale: Scale, seed: int) -> Result:
             split = random_split(folder, BOSTON, seed=(seed, trial))
             belief, scaled = fit_belief(split, config, number=trial)
             moments = layer_moments(belief.weights, scaled(split.x_test), atoms=True)
-            shares.append([float(np.mean(layer.share)) for layer in moments[1:]])
+            shares.append([float(layer.share.mean()) for layer in moments[1:]])
         name = "-".join(map(str, hidden))
         table_row = row_of("pnn_table_3_2", hidden=name)
         layers = [str(number) for number in range(2, len(hidden) + 1)] + ["output"]

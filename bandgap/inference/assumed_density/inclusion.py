@@ -20,9 +20,8 @@ def units_on(weights: Weights, x: Floats) -> list[Floats]:
 
     `x` (n, p) are standardised rows.
     """
-    return [
-        1.0 - hidden_units(moments).off for moments in layer_moments(weights, x, atoms=True)[:-1]
-    ]
+    hidden = layer_moments(weights, x, atoms=True)[:-1]
+    return [(1.0 - hidden_units(moments).off).numpy() for moments in hidden]
 
 
 def weight_inclusion(weights: Weights, on: Sequence[Floats]) -> list[Floats]:

@@ -17,43 +17,52 @@ units of a layer share uncertain inputs. With biases rho' = 1 after every layer,
 messages are those of PBP.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
-from scipy.special import ndtr
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.special import ndtr
 
 from bandgap.inference.assumed_density.belief import Floats, Weights
 from bandgap.inference.assumed_density.rectified import LEAST_VARIANCE, rectified_moments
 
-LEAST_SHARE = 1e-12  # probability that an output is not zero, where all inputs are
+LEAST_SHARE: Final = 1e-12  # probability that an output is not zero, where all inputs are
+LEAST_OFF: Final = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Moments of units or of the output at n rows.
 
-    Mean and variance (n, unit) are those of the whole message, atom included; `share` (n,) is the
+    Mean and variance (n, unit) are those of the whole message, atom included; `share` (n, 1) is the
     probability of the slab, 1 without atoms.
     """
 
-    mean: Floats
-    variance: Floats
-    share: Floats
+    mean: Tensor
+    variance: Tensor
+    share: Tensor
 
-    def slab(self) -> tuple[Floats, Floats]:
+    def slab(self) -> tuple[Tensor, Tensor]:
         """Return mean and variance of the part that is not the atom."""
-        share = self.share[:, None]
-        mean = self.mean / share
-        return mean, np.maximum(self.variance / share - (1.0 - share) * mean**2, LEAST_VARIANCE)
+        mean = self.mean / self.share
+        variance = self.variance / self.share - (1.0 - self.share) * mean.square()
+        return mean, variance.clamp_min(LEAST_VARIANCE)
+
+    def row(self, number: int) -> "Moments":
+        """Return the moments of one row, (unit,)."""
+        return Moments(self.mean[number], self.variance[number], self.share[number])
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
     """Inputs of a layer: mean, variance and probability of zero of every unit, (n, unit)."""
 
-    mean: Floats
-    variance: Floats
-    off: Floats
+    mean: Tensor
+    variance: Tensor
+    off: Tensor
 
 
 def output_moments(weights: Weights, x: Floats, *, atoms: bool = False) -> Moments:
@@ -63,41 +72,50 @@ def output_moments(weights: Weights, x: Floats, *, atoms: bool = False) -> Momen
 
 def layer_moments(weights: Weights, x: Floats, *, atoms: bool = False) -> list[Moments]:
     """Return the moments after every layer, before its ReLU, at rows x (n, p)."""
-    units = Units(x, np.zeros_like(x), np.zeros_like(x))
+    means, variances = (
+        [torch.tensor(layer, dtype=torch.float64) for layer in layers]
+        for layers in (weights.means, weights.variances)
+    )
+    rows = torch.tensor(x, dtype=torch.float64)
+    return propagate(means, variances, rows, biased=weights.biased, atoms=atoms)
+
+
+def propagate(
+    means: Sequence[Tensor], variances: Sequence[Tensor], x: Tensor, *, biased: bool, atoms: bool
+) -> list[Moments]:
+    """Return the moments after every layer, before its ReLU, at rows x (n, p).
+
+    Means and variances of a layer's weights are (out, c), or (n, out, c) for weights of every row.
+    """
+    units = Units(x, torch.zeros_like(x), torch.zeros_like(x))
     layers: list[Moments] = []
-    for mean, variance in zip(weights.means, weights.variances, strict=True):
+    for mean, variance in zip(means, variances, strict=True):
+        share = x.new_ones(len(x), 1)
         if layers:
             units = hidden_units(layers[-1])
-        moments = _through_layer(
-            mean, variance, units, biased=weights.biased, atoms=atoms and bool(layers)
-        )
-        layers.append(moments)
+            if atoms and not biased:
+                log_off = units.off.clamp_min(LEAST_OFF).log().sum(1, keepdim=True)
+                share = (-torch.expm1(log_off)).clamp_min(LEAST_SHARE)
+        zm = pad(units.mean, (0, int(biased)), value=1.0)
+        zv = pad(units.variance, (0, int(biased)))
+        columns = mean.shape[-1]
+        spread = _product(zv + zm.square(), variance)
+        if layers:
+            spread = spread + _product(zv, mean.square())
+        spread = (spread / columns).clamp_min(LEAST_VARIANCE)
+        layers.append(Moments(_product(zm, mean) / columns**0.5, spread, share))
     return layers
 
 
 def hidden_units(before: Moments) -> Units:
     """Return the units after a ReLU, given the moments before it."""
     mean, variance = before.slab()
-    share = before.share[:, None]
+    share = before.share
     positive, spread = rectified_moments(mean, variance)
-    off = (1.0 - share) + share * ndtr(-mean / np.sqrt(variance))
-    second: Floats = share * (spread + (1.0 - share) * positive**2)
-    return Units(share * positive, second, off)
+    off = (1.0 - share) + share * ndtr(-mean / variance.sqrt())
+    return Units(share * positive, share * (spread + (1.0 - share) * positive.square()), off)
 
 
-def _through_layer(
-    mean: Floats, variance: Floats, units: Units, *, biased: bool, atoms: bool
-) -> Moments:
-    zm = units.mean
-    zv = units.variance
-    n = len(zm)
-    if biased:
-        zm = np.hstack([zm, np.ones((n, 1))])
-        zv = np.hstack([zv, np.zeros((n, 1))])
-    columns = mean.shape[1]
-    centre = zm @ mean.T / np.sqrt(columns)
-    spread = (zv @ (mean**2 + variance).T + zm**2 @ variance.T) / columns
-    share = np.ones(n)
-    if atoms and not biased:
-        share = np.maximum(-np.expm1(np.log(np.maximum(units.off, 1e-300)).sum(1)), LEAST_SHARE)
-    return Moments(centre, np.maximum(spread, LEAST_VARIANCE), share)
+def _product(z: Tensor, w: Tensor) -> Tensor:
+    """Return w z of every row; one product for all rows where they share the weights."""
+    return z @ w.mT if w.ndim == 2 else (w @ z[..., None])[..., 0]

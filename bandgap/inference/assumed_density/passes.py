@@ -5,13 +5,17 @@ A row moves every weight to the mean and variance of the posterior given this ro
 again in every pass. Stochastic EP (Li, Hernandez-Lobato and Turner 2015) removes the averaged
 factor of one row before it adds a row, and then moves the average towards the row's factor by 1 /
 n: no row is counted twice. A batch of B rows has messages of the same weights; sum g_m = G and sum
-(g_m^2 - 2 g_v) = R move the weights by 1 / v + R and m + v_new G.
+(g_m^2 - 2 g_v) = R move the weights by 1 / v + R and m + v_new G. Gradients are those of autograd,
+with a copy of the weights for every row of a batch.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -21,13 +25,18 @@ from bandgap.inference.assumed_density.belief import (
     Gamma,
     LikelihoodSites,
     Weights,
+    flattened,
     unflattened,
 )
-from bandgap.inference.assumed_density.row_arrays import message_arrays, network_arrays
-from bandgap.inference.assumed_density.row_kernels import backward, forward, noise_step, run_rows
+from bandgap.inference.assumed_density.moments import Moments, propagate
+from bandgap.inference.assumed_density.noise import LEAST_SHAPE, noise_step
 
 MAX_BATCH: Final = 10  # with 32 rows passes diverge: each row corrects the same residual
 ROWS_BETWEEN_UPDATES: Final = 200
+SMALLEST_VARIANCE: Final = 1e-100  # of a weight
+LEAST_PRECISION_SHARE: Final = 0.2  # of a weight's precision after several rows
+LEAST_CAVITY: Final = 1e-3  # of a weight's precision after its averaged factor is taken out
+WORST_LOG_Z: Final = -50.0  # mean of a batch; below it rows corrected the same residual too often
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,73 +101,116 @@ def take_in(
         phase = f"{phase}, {batch} at a time"
 
 
+@dataclass(eq=False)
+class _State:
+    """What a pass changes.
+
+    `weights` (2, weight) are precision and shift of every weight's posterior, `noise` (2,) shape
+    and rate. The factors are those of one averaged row, which moves by `step` with every row; all
+    are zero for assumed-density filtering.
+    """
+
+    weights: Tensor
+    noise: Tensor
+    weights_factor: Tensor
+    noise_factor: Tensor
+    step: float
+
+
 def _one_pass(
     belief: Belief, x: Floats, y: Floats, batch: int, *, atoms: bool, phase: str, progress: Progress
 ) -> tuple[Belief, PassResult] | None:
-    net = network_arrays(belief.weights, atoms=atoms, belief=belief)
-    messages = message_arrays(belief.weights, batch)
-    site = belief.likelihood
-    factor = (0.0, 0.0) if site is None else (site.shape, site.rate)
-    noise = np.array([belief.noise.shape, belief.noise.rate, *factor])
+    state = _state_of(belief, y.size)
+    rows = torch.from_numpy(x)
+    labels = torch.from_numpy(y)
     log_z = np.zeros(y.size)
-    step = ROWS_BETWEEN_UPDATES // batch * batch
-    for start in range(0, y.size, step):
-        part = slice(start, min(start + step, y.size))
-        progress(Update(phase, start, y.size))
-        n_used = run_rows(x[part], y[part], net, messages, float(y.size), noise, log_z[part])
-        if n_used < len(y[part]):
+    for start in range(0, y.size, batch):
+        if start % (ROWS_BETWEEN_UPDATES // batch * batch) == 0:
+            progress(Update(phase, start, y.size))
+        part = slice(start, start + batch)
+        evidence = _take_rows(state, rows[part], labels[part], belief.weights, atoms=atoms)
+        if evidence is None:
             return None
-    m = net.m
-    v = net.v
+        log_z[part] = evidence
+    return _belief_of(state, belief), PassResult(log_z, batch)
+
+
+def _state_of(belief: Belief, n: int) -> _State:
+    weights = belief.weights
+    mean, variance = (torch.from_numpy(flattened(p)) for p in (weights.means, weights.variances))
+    natural = torch.stack([1.0 / variance, mean / variance])
+    noise = torch.tensor([belief.noise.shape, belief.noise.rate], dtype=torch.float64)
+    site = belief.likelihood
+    if site is None:
+        return _State(natural, noise, torch.zeros_like(natural), torch.zeros_like(noise), 0.0)
+    factor = torch.from_numpy(np.stack([site.precision, site.shift]))
+    noise_factor = torch.tensor([site.shape, site.rate], dtype=torch.float64)
+    return _State(natural, noise, factor, noise_factor, 1.0 / n)
+
+
+def _belief_of(state: _State, before: Belief) -> Belief:
+    precision, shift = state.weights.numpy()
+    like = before.weights.means
+    means, variances = (unflattened(p, like) for p in (shift / precision, 1.0 / precision))
+    site = before.likelihood
     if site is not None:
-        v = 1.0 / net.posterior[0]
-        m = net.posterior[1] * v
-        site = LikelihoodSites(net.factor[0], net.factor[1], float(noise[2]), float(noise[3]))
-    like = belief.weights.means
-    weights = Weights(unflattened(m, like), unflattened(v, like), belief.weights.biased)
-    moved = replace(
-        belief, weights=weights, noise=Gamma(float(noise[0]), float(noise[1])), likelihood=site
-    )
-    return moved, PassResult(log_z, batch)
+        site = LikelihoodSites(*state.weights_factor.numpy(), *state.noise_factor.tolist())
+    weights = Weights(means, variances, before.weights.biased)
+    return replace(before, weights=weights, noise=Gamma(*state.noise.tolist()), likelihood=site)
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients:
-    """Gradients of log Z of rows (n,), summed over rows, for the weights of every layer.
+def _take_rows(state: _State, x: Tensor, y: Tensor, like: Weights, *, atoms: bool) -> Tensor | None:
+    """Move the state by rows; return their log Z, or None without a change of the weights.
 
-    `mean` are sums of g_m, `precision` sums of g_m^2 - 2 g_v.
+    None means that several rows fit badly together.
     """
+    n = len(y)
+    cavity = state.weights
+    if state.step:
+        cavity = state.weights - n * state.weights_factor
+        cavity[0] = torch.maximum(cavity[0], LEAST_CAVITY * state.weights[0])
+    v = 1.0 / cavity[0]
+    m = cavity[1] * v
+    leaves = [part.expand(n, -1).requires_grad_() for part in (m, v)]
+    means, variances = (
+        [
+            part.view(n, *layer.shape)
+            for part, layer in zip(torch.split(leaf, list(like.sizes), 1), like.means, strict=True)
+        ]
+        for leaf in leaves
+    )
+    output = propagate(means, variances, x, biased=like.biased, atoms=atoms)[-1]
+    log_z = torch.cat([_label_log_z(state, y[b], output.row(b)) for b in range(n)])
+    if n > 1 and not log_z.mean() > WORST_LOG_Z:
+        return None
+    g_m, g_v = torch.autograd.grad(log_z.sum(), leaves)
+    g = g_m.sum(0)
+    bend = v * (g_m.square() - 2.0 * g_v).sum(0)
+    if n == 1:
+        new_m, new_v = m + v * g, v - v * bend
+    else:
+        new_v = v / (1.0 + bend).clamp_min(LEAST_PRECISION_SHARE)
+        new_m = m + new_v * g
+    is_good = (new_v > SMALLEST_VARIANCE) & (new_v < math.inf) & (new_m.abs() < math.inf)
+    moved = torch.stack([1.0 / new_v, new_m / new_v])
+    if state.step:
+        change = state.step * (moved - cavity - n * state.weights_factor)
+        state.weights_factor += torch.where(is_good, change, 0.0)
+    state.weights = torch.where(is_good, moved, state.weights)
+    return log_z.detach()
 
-    log_z: Floats
-    mean: tuple[Floats, ...]
-    precision: tuple[Floats, ...]
 
-
-def gradients(
-    weights: Weights, x: Floats, y: Floats, *, noise: Gamma, atoms: bool = False
-) -> Gradients:
-    """Return the gradients of log Z of rows x (n, p), y (n,) under the same weights and noise."""
-    _check(weights, x, y)
-    n = y.size
-    last = len(weights.means) - 1
-    net = network_arrays(weights, atoms=atoms)
-    msg = message_arrays(weights, n)
-    forward(np.ascontiguousarray(x, dtype=np.float64), net, msg)
-    log_z = np.empty(n)
-    sums = np.zeros((2, net.m.size))
-    for b in range(n):
-        log_z[b], msg.g_am[last, b, 0], msg.g_av[last, b, 0], msg.g_share[last, b], _, _ = (
-            noise_step(
-                float(y[b]),
-                msg.am[last, b, 0],
-                msg.av[last, b, 0],
-                msg.share[last, b],
-                noise.shape,
-                noise.rate,
-            )
-        )
-    backward(net, msg, n, float(n), sums, False)
-    return Gradients(log_z, *(unflattened(part, weights.means) for part in sums))
+def _label_log_z(state: _State, y: Tensor, output: Moments) -> Tensor:
+    """Return log Z of a label, and move the noise by it."""
+    before = state.noise - state.noise_factor
+    is_proper = bool(before[0] >= LEAST_SHAPE and before[1] > 0.0)
+    if not is_proper:
+        before = state.noise
+    log_z, *gamma = noise_step(y, output, *before)
+    state.noise = torch.cat(gamma)
+    if is_proper:
+        state.noise_factor += state.step * (state.noise - before - state.noise_factor)
+    return log_z
 
 
 def _check(weights: Weights, x: Floats, y: Floats) -> None:

@@ -86,15 +86,17 @@ def predict(
     `y_mean` and `y_sd` are mean and standard deviation of the labels, whose units the result has.
     """
     moments = output_moments(belief.weights, x, atoms=atoms)
-    mean, variance = (part[:, 0] for part in moments.slab())
+    mean, variance, share, spread = (
+        part[:, 0].numpy() for part in (*moments.slab(), moments.share, moments.variance)
+    )
     noise = belief.noise.variance
     return Predictive(
-        moments.share,
+        share,
         y_mean + y_sd * mean,
         y_sd**2 * (variance + noise),
         y_mean,
         y_sd**2 * noise,
-        moments.variance[:, 0] / (moments.variance[:, 0] + noise),
+        spread / (spread + noise),
     )
 
 

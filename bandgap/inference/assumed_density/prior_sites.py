@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
@@ -33,7 +34,8 @@ from bandgap.inference.assumed_density.belief import (
     flattened,
     unflattened,
 )
-from bandgap.inference.assumed_density.row_kernels import noise_step, noise_steps
+from bandgap.inference.assumed_density.moments import Moments
+from bandgap.inference.assumed_density.noise import noise_step
 
 Order = Literal["one by one", "together"]
 
@@ -91,30 +93,13 @@ def _groups(belief: Belief) -> Iterator[NDArray[np.int64]]:
 
 def _one_by_one(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: float) -> Gamma:
     sites = work.sites
-    a = gamma.shape
-    b = gamma.rate
     shapes = sites.shapes[members]
     rates = sites.rates[members]
-    for k in members.tolist():
-        precision = 1.0 / work.v[k] - sites.precision[k]
-        shift = work.m[k] / work.v[k] - sites.shift[k]
-        cavity_a = a - sites.shapes[k]
-        cavity_b = b - sites.rates[k]
-        if not (MOST_VARIANCE * precision > 1.0 and cavity_b > 0 and cavity_a > 1):
-            continue
-        *_, new_a, new_b = noise_step(
-            sites.centres[k], shift / precision, 1.0 / precision, 1.0, cavity_a, cavity_b
-        )
-        sites.precision[k] = (cavity_a - 1.0) / cavity_b
-        sites.shift[k] = sites.precision[k] * sites.centres[k]
-        work.v[k] = 1.0 / (precision + sites.precision[k])
-        work.m[k] = work.v[k] * (shift + sites.shift[k])
-        a = float(new_a)
-        b = float(new_b)
-        sites.shapes[k] = a - cavity_a
-        sites.rates[k] = b - cavity_b
-    if a >= least:
-        return Gamma(a, b)
+    moved = gamma
+    for k in range(members.size):
+        moved = _together(work, members[k : k + 1], moved, 0.0)
+    if moved.shape >= least:
+        return moved
     sites.shapes[members] = shapes
     sites.rates[members] = rates
     return gamma
@@ -129,7 +114,10 @@ def _together(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: f
     used = (MOST_VARIANCE * precision > 1.0) & (b > 0) & (a > 1)
     members = members[used]
     precision, shift, a, b = (part[used] for part in (precision, shift, a, b))
-    new_a, new_b = noise_steps(sites.centres[members], shift / precision, 1.0 / precision, a, b)
+    parts = (sites.centres[members], shift / precision, 1.0 / precision, np.ones_like(a), a, b)
+    centre, mean, variance, one, shape, rate = map(torch.from_numpy, parts)
+    _, *gammas = noise_step(centre, Moments(mean, variance, one), shape, rate)
+    new_a, new_b = (part.numpy() for part in gammas)
     site_precision = (a - 1.0) / b
     sites.precision[members] = site_precision
     sites.shift[members] = site_precision * sites.centres[members]

@@ -16,14 +16,17 @@ Below t = -25 series in 1 / t^2 are used (from the continued fraction of Mills' 
 the paper has no correct digit of s at t = -30).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx
+from torch import Tensor
+from torch.special import ndtr
 
-Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]
 
 # Where the series take over: their relative error in s is 9e-10 there, that of the formula 2e-10.
@@ -42,19 +45,18 @@ class Truncated:
     s: Reals
 
 
-def rectified_moments(mean: Reals, variance: Reals) -> tuple[Reals, Reals]:
+def rectified_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance of max(a, 0) for a ~ N(mean, variance).
 
     Arguments have any shape; the result has the precision of `mean`.
     """
-    r = np.sqrt(np.maximum(variance, LEAST_VARIANCE))
-    with np.errstate(over="ignore", under="ignore"):
-        t = mean / r
-        density = r * normal_density(t)
-        above = ndtr(t)
-        positive = np.maximum(mean * above + density, 0)
-        negative = np.maximum(density - mean * ndtr(-t), 0)
-        return positive, np.maximum(r * r * above - positive * negative, 0)
+    r = variance.clamp_min(LEAST_VARIANCE).sqrt()
+    t = mean / r
+    density = r * torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
+    above = ndtr(t)
+    positive = (mean * above + density).clamp_min(0.0)
+    negative = (density - mean * ndtr(-t)).clamp_min(0.0)
+    return positive, (r.square() * above - positive * negative).clamp_min(0.0)
 
 
 def truncated_moments(t: Reals) -> Truncated:
@@ -76,9 +78,3 @@ def truncated_moments(t: Reals) -> Truncated:
     gamma = np.where(far, x + delta, gamma)
     dtype = np.asarray(t).dtype
     return Truncated(gamma.astype(dtype), delta.astype(dtype), s.astype(dtype))
-
-
-def normal_density(t: Reals) -> Reals:
-    """Return the standard normal density, in the precision of `t`."""
-    result: Reals = np.exp(-0.5 * t * t) * t.dtype.type(1.0 / np.sqrt(2.0 * np.pi))
-    return result

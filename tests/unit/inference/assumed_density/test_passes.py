@@ -1,4 +1,4 @@
-"""Compiled loops: gradients against autograd, steps against exact posteriors, counts of rows."""
+"""Passes: steps against published formulas and exact posteriors, counts of rows."""
 
 from dataclasses import replace
 
@@ -19,9 +19,9 @@ from bandgap.inference.assumed_density.belief import (
     fresh_belief,
     with_average,
 )
-from bandgap.inference.assumed_density.moments import output_moments
-from bandgap.inference.assumed_density.passes import gradients, take_in
-from bandgap.inference.assumed_density.row_kernels import noise_step
+from bandgap.inference.assumed_density.moments import Moments, output_moments
+from bandgap.inference.assumed_density.noise import noise_step
+from bandgap.inference.assumed_density.passes import take_in
 from tests.unit.inference.assumed_density.test_moments import random_weights
 
 NETWORKS = [
@@ -104,20 +104,38 @@ def twin_gradients(weights, x, y, *, noise, atoms):
     return results
 
 
+def belief_of(weights, noise):
+    """A belief of these weights and this noise, before any row."""
+    fresh = fresh_belief(
+        (weights.n_inputs, *(m.shape[0] for m in weights.means)),
+        biased=weights.biased,
+        rng=np.random.default_rng(0),
+    )
+    return replace(fresh, weights=weights, noise=noise)
+
+
 @pytest.mark.parametrize("atoms", [False, True], ids=["PBP", "SSPBP"])
 @pytest.mark.parametrize(("widths", "biased"), NETWORKS, ids=ids)
-def test_closed_gradients_and_their_sums_over_rows_are_those_of_autograd(widths, biased, atoms):
+def test_rows_move_the_weights_by_the_gradients_of_the_published_formulas(widths, biased, atoms):
+    """One row by its moments; six at a time by sums over rows, with noise that stays."""
     weights = random_weights(widths, biased=biased, seed=4)
-    noise = Gamma(7.0, 3.0)
+    noise = Gamma(1e13, 1e13 * 0.5)
+    start = belief_of(weights, noise)
     x, y = rows_for(widths)
     by_row = twin_gradients(weights, x, y, noise=noise, atoms=atoms)
-    by_kernel = gradients(weights, x, y, noise=noise, atoms=atoms)
-    np.testing.assert_allclose(by_kernel.log_z, [r[0] for r in by_row], rtol=1e-10)
-    for level in range(len(weights.means)):
-        g = sum(r[1][level] for r in by_row)
-        bend = sum(r[1][level] ** 2 - 2.0 * r[2][level] for r in by_row)
-        np.testing.assert_allclose(by_kernel.mean[level], g, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(by_kernel.precision[level], bend, rtol=1e-10, atol=1e-10)
+    rng = np.random.default_rng(0)
+    one, info = take_in(start, x[:1], y[:1], rng=rng, atoms=atoms)
+    six, _ = take_in(start, x, y, rng=rng, atoms=atoms, batch=6)
+    assert info.log_z[0] == pytest.approx(by_row[0][0], rel=1e-10)
+    for level, (m, v) in enumerate(zip(weights.means, weights.variances, strict=True)):
+        bends = [r[1][level] ** 2 - 2.0 * r[2][level] for r in by_row]
+        close = {"rtol": 1e-10, "atol": 1e-10}
+        np.testing.assert_allclose(one.weights.means[level], m + v * by_row[0][1][level], **close)
+        np.testing.assert_allclose(one.weights.variances[level], v - v**2 * bends[0], **close)
+        new_v = v / np.maximum(1.0 + v * sum(bends), 0.2)
+        new_m = m + new_v * sum(r[1][level] for r in by_row)
+        np.testing.assert_allclose(six.weights.means[level], new_m, **close)
+        np.testing.assert_allclose(six.weights.variances[level], new_v, **close)
 
 
 @pytest.mark.parametrize("widths", [(4, 5, 1), (4, 6, 5, 1)])
@@ -146,7 +164,7 @@ def one_weight(*, noise_variance, prior_variance):
     return Belief(weights, fixed, (Gamma(),), (Gamma(),), sites)
 
 
-def test_one_weight_with_known_noise_has_its_conjugate_posterior_and_evidence():
+def test_one_weight_with_belief_of_has_its_conjugate_posterior_and_evidence():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 1))
     y = 0.8 * x[:, 0] + 0.3 * rng.normal(size=50)
@@ -181,10 +199,16 @@ def test_rows_taken_in_together_have_the_conjugate_posterior_where_the_prior_is_
     )
 
 
+def noise_after(e, v, a, b):
+    """(a, b) after a label at distance e from a mean of variance v."""
+    e, v, share, a, b = torch.tensor([e, v, 1.0, a, b], dtype=torch.float64)
+    return [float(part) for part in noise_step(e, Moments(torch.zeros(()), v, share), a, b)[1:]]
+
+
 @pytest.mark.parametrize(("a", "b"), [(6.0, 6.0), (50.0, 20.0), (5000.0, 700.0), (1e8, 1e7)])
 @pytest.mark.parametrize(("e", "v"), [(0.0, 0.5), (1.0, 0.0), (3.0, 0.2)])
 def test_noise_step_has_the_published_gamma_to_the_last_digits(a, b, e, v):
-    *_, found_a, found_b = noise_step(e, 0.0, v, 1.0, a, b)
+    found_a, found_b = noise_after(e, v, a, b)
     with mp.workdps(60):
         a, b, e, v = (mp.mpf(p) for p in (a, b, e, v))
         z, z1, z2 = (mp.npdf(e, 0, mp.sqrt(v + n)) for n in (b / (a - 1), b / a, b / (a + 1)))
@@ -216,14 +240,13 @@ def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, result):
     first, second = points[1] / points[0], points[2] / points[0]
     rate = first / (second - first**2)
     np.testing.assert_allclose([first * rate, rate], exact, rtol=1e-3)
-    *_, found_a, found_b = noise_step(0.0, 0.0, v, 1.0, a, b)
+    found_a, found_b = noise_after(0.0, v, a, b)
     np.testing.assert_allclose([found_a, found_b], result, rtol=1e-3)
 
 
 def test_noise_that_no_gamma_fits_stays():
     """a of 1.1 and a label far out: E gamma^2 is too large for a gamma with a of at least 2."""
-    *_, a, b = noise_step(50.0, 0.0, 0.1, 1.0, 1.1, 1.0)
-    assert (a, b) == (1.1, 1.0)
+    assert noise_after(50.0, 0.1, 1.1, 1.0) == [1.1, 1.0]
 
 
 def test_stochastic_ep_posterior_is_the_prior_times_n_averaged_factors():
@@ -301,11 +324,10 @@ def test_units_far_below_zero_give_finite_numbers():
         (np.full((6, 4), 0.01), np.full((1, 7), 0.1)),
     )
     x, y = rows_for((3,), n=20)
-    by_kernel = gradients(weights, x, y, noise=Gamma())
-    assert all(
-        np.isfinite(part).all() for part in (*by_kernel.mean, *by_kernel.precision, by_kernel.log_z)
-    )
-    assert np.isfinite(output_moments(weights, x).variance).all()
+    belief, info = take_in(belief_of(weights, Gamma()), x, y, rng=rng, batch=1)
+    assert np.isfinite(info.log_z).all()
+    assert all((a != b).any() for a, b in zip(belief.weights.means, weights.means, strict=True))
+    assert output_moments(weights, x).variance.isfinite().all()
 
 
 def test_pass_ends_where_it_is_cancelled():

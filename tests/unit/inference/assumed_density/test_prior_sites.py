@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.assumed_density.belief import (
@@ -12,9 +13,10 @@ from bandgap.inference.assumed_density.belief import (
     fresh_belief,
     with_average,
 )
+from bandgap.inference.assumed_density.moments import Moments
+from bandgap.inference.assumed_density.noise import noise_step
 from bandgap.inference.assumed_density.passes import take_in
 from bandgap.inference.assumed_density.prior_sites import refine_prior
-from bandgap.inference.assumed_density.row_kernels import noise_step
 
 
 def rows(n=40, p=3, seed=0):
@@ -54,13 +56,16 @@ def test_step_of_one_weight_is_that_of_a_row_with_the_prior_precision_as_noise()
     m, v = (flattened(part)[0] for part in (before.weights.means, before.weights.variances))
     vc = 1 / (1 / v - before.prior.precision[0])
     mc = vc * (m / v - before.prior.shift[0])
-    _, g, bend, _, a, b = noise_step(0.0, mc, vc, 1.0, 6.0, 6.0)
+    mean, variance, share, a, b = torch.tensor([mc, vc, 1.0, 6.0, 6.0], dtype=torch.float64)
+    moments = mean.requires_grad_(), variance.requires_grad_()
+    log_z, a, b = noise_step(torch.zeros(()), Moments(*moments, share), a, b)
+    g, bend = (part.item() for part in torch.autograd.grad(log_z, moments))
     assert flattened(after.weights.means)[0] == pytest.approx(mc + vc * g, rel=1e-12)
     assert flattened(after.weights.variances)[0] == pytest.approx(
         vc - vc**2 * (g**2 - 2 * bend), rel=1e-12
     )
     assert (after.prior.shapes[0], after.prior.rates[0]) == pytest.approx(
-        (a - 6.0, b - 6.0), rel=1e-10
+        (a.item() - 6.0, b.item() - 6.0), rel=1e-10
     )
 
 
