@@ -27,7 +27,7 @@ METHOD: Final = Method(
         "tested."
     ),
     duration="seconds",
-    cost=Cost(0.1, 0.4),
+    cost=Cost(2.5, 10.0),
     config=MomentTransferConfig,
     fit=fit,
     new_elements=True,

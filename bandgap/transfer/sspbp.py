@@ -25,7 +25,7 @@ METHOD: Final = Method(
         "Neither more accurate nor faster."
     ),
     duration="seconds",
-    cost=Cost(0.1, 0.4),
+    cost=Cost(2.5, 10.0),
     config=MomentTransferConfig,
     fit=fit,
     new_elements=True,

@@ -98,6 +98,7 @@ def test_boston_has_the_published_error_and_log_density(test_data):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_share_of_weights_vanishes_only_if_rows_are_counted_in_each_pass(test_data):
     split = read_split(test_data, "bostonHousing", 0)
     plain, once, first = (
@@ -110,6 +111,7 @@ def test_share_of_weights_vanishes_only_if_rows_are_counted_in_each_pass(test_da
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_both_orders_of_the_prior_step_give_the_same_network(test_data):
     """Yacht, split 0, 40 passes from one start: RMSE within 5 %, lambda within 10 %."""
     split = read_split(test_data, "yacht", 0)
