@@ -117,5 +117,10 @@ def hidden_units(before: Moments) -> Units:
 
 
 def _product(z: Tensor, w: Tensor) -> Tensor:
-    """Return w z of every row; one product for all rows where they share the weights."""
-    return z @ w.mT if w.ndim == 2 else (w @ z[..., None])[..., 0]
+    """Return w z of every row.
+
+    Rows that share the weights have one product, by numpy: torch's depends on a row's place.
+    """
+    if w.ndim == 2:
+        return torch.from_numpy(z.numpy() @ w.numpy().T)
+    return (w @ z[..., None])[..., 0]
