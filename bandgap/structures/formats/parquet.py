@@ -10,13 +10,15 @@
 | `id`, `material_id`, `name` and others | the structure's id; see `bandgap.structures.ids` |
 
 Every other column of numbers, texts or flags becomes a key of the structure, such as `gap_eV`.
-Nothing in the file is executed. Batches of rows are decoded one after the other.
+Nothing in the file is executed. Batches of rows are decoded one after the other. A file of 100
+bytes may describe a billion equal values, and a damaged one may end pyarrow's process (pyarrow 26:
+"Definition level histogram size mismatch"). So the sizes that the file states are checked first,
+and the process that reads (see `bandgap.structures.isolation`) holds for what they do not say.
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +35,11 @@ from bandgap.structures.elements import symbol_of
 from bandgap.structures.formats import cif, optimade, poscar, xyz
 from bandgap.structures.formats.json_values import short_values
 from bandgap.structures.ids import stated_id
-from bandgap.structures.parquet_batches import parquet_batches
-from bandgap.structures.parquet_child import is_plain
 from bandgap.structures.records import InfoValue, Limits
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet as pq
 
 MAGIC = b"PAR1"
 TEXTS = {"cif": cif.FORMAT, "poscar": poscar.FORMAT, "xyz": xyz.FORMAT, "optimade": optimade.FORMAT}
@@ -46,6 +47,8 @@ COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or o
     TEXTS
 )
 _GEOMETRY = ("numbers", "symbols", "positions", "cell", "pbc")
+_ROWS: Final = 256  # in a batch
+_METADATA: Final = 10_000_000  # largest number of bytes and items of the file's metadata
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,52 @@ def is_parquet(data: bytes) -> bool:
 
 def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable if the table is damaged or has none."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise Unreadable(
+            "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
+        ) from None
     n_rows = 0
-    with closing(
-        parquet_batches(content, (*_GEOMETRY, *TEXTS), max_bytes=limits.max_file_bytes)
-    ) as batches:
-        layout = _layout(next(batches))
-        for batch in batches:
-            for draft in _drafts(batch, layout, limits=limits):
-                n_rows += 1
-                draft.suffix = str(n_rows)
-                yield draft
+    with content.on_disk() as stream:
+        try:
+            file = pq.ParquetFile(
+                stream,
+                page_checksum_verification=True,
+                thrift_string_size_limit=_METADATA,
+                thrift_container_size_limit=_METADATA,
+            )
+            layout = _layout(file.schema_arrow)
+            _check_size(file.metadata, layout.columns, max_bytes=limits.max_file_bytes)
+            for batch in file.iter_batches(_ROWS, columns=layout.columns, use_threads=False):
+                batch.validate(full=True)
+                for draft in _drafts(batch, layout, limits=limits):
+                    n_rows += 1
+                    draft.suffix = str(n_rows)
+                    yield draft
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError):
+            after = f" (after row {n_rows:,})" if n_rows else ""
+            raise Unreadable(
+                f"a damaged Parquet file. Is it cut off? Write it again{after}"
+            ) from None
+
+
+def _check_size(metadata: "pq.FileMetaData", columns: list[str], *, max_bytes: int) -> None:
+    """Raise Unreadable for columns that unpack to more; a value counts as at least four bytes."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (chunk for group in groups for chunk in map(group.column, range(group.num_columns)))
+    if max_bytes < sum(
+        max(chunk.total_uncompressed_size, 4 * chunk.num_values)
+        for chunk in chunks
+        if {chunk.path_in_schema, chunk.path_in_schema.partition(".")[0]} & set(columns)
+    ):
+        raise Unreadable(
+            f"the table has more than {max_bytes / 1e6:,.1f} MB when unpacked, which is the limit."
+            " Split it, or leave out columns that are not needed"
+        )
 
 
 def _layout(schema: "pyarrow.Schema") -> _Layout:
@@ -106,7 +145,7 @@ def _layout(schema: "pyarrow.Schema") -> _Layout:
     info = tuple(
         name
         for name, type_ in types.items()
-        if name not in reserved and is_plain(type_) and name[:2] != "__"
+        if name not in reserved and _is_plain(type_) and name[:2] != "__"
     )
     return _Layout(geometry, text, info)
 
@@ -155,6 +194,14 @@ def _is_text(kind: "pyarrow.DataType") -> bool:
 
     plain = kind.value_type if kinds.is_dictionary(kind) else kind
     return bool(kinds.is_string(plain) or kinds.is_large_string(plain))
+
+
+def _is_plain(kind: "pyarrow.DataType") -> bool:
+    """Return whether a column has a number, a text or a flag in each row."""
+    import pyarrow.types as kinds
+
+    plain = kind.value_type if kinds.is_dictionary(kind) else kind
+    return _is_number(plain) or _is_text(plain) or bool(kinds.is_boolean(plain))
 
 
 def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) -> Iterator[Draft]:
