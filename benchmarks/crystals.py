@@ -10,10 +10,11 @@ The data are not shipped: a folder with the files named here is needed. A stored
 data, number of test rows, descriptor and source are unchanged.
 """
 
+import csv
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -45,7 +46,7 @@ from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.origin import descriptor_taken
-from bandgap.sources.measured_errors import CrystalKind, MeasuredError
+from bandgap.sources.measured_errors import CrystalKind, MeasuredError, read_table
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.no_source import descriptor_for_labelled
 from bandgap.sources.proposed import Target, propose
@@ -299,6 +300,24 @@ def rows_of_fits(
                 )
             )
     return rows
+
+
+def write_rows(path: Path, new_rows: Iterable[MeasuredError]) -> None:
+    """Write rows into a table of measured errors.
+
+    They replace those of the same setting, number of test rows and method. Rows with
+    another number of held-out structures are of other splits, and stay.
+    """
+    rows = list(new_rows)
+    replaced = {(*row.setting, row.n_test, row.method) for row in rows}
+    stored = read_table(path) if path.exists() else ()
+    table = [row for row in stored if (*row.setting, row.n_test, row.method) not in replaced] + rows
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(
+            file, [field.name for field in fields(MeasuredError)], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in table)
 
 
 def _extras_of_levels(levels: ElectronLevels) -> list[str]:

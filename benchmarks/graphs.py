@@ -24,15 +24,17 @@ from bandgap.proposals.edge_training import (
     new_network,
     train_edge_network,
 )
-from bandgap.proposals.graph_metrics import GraphDistances, graph_distances
 from bandgap.proposals.sequences import (
     EdgeSequence,
-    barabasi_albert_graphs,
     breadth_first,
+    sequence_of,
+)
+from benchmarks.graph_metrics import GraphDistances, graph_distances
+from benchmarks.graph_sets import (
+    barabasi_albert_graphs,
     cycles,
     ladders,
     random_trees,
-    sequence_of,
 )
 
 MakeGraphs = Callable[[int, np.random.Generator], list[EdgeSequence]]

@@ -6,7 +6,6 @@ how.
 """
 
 import gzip
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -105,26 +104,6 @@ def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
     path = (folder or data_folder()) / "manifest.json"
     manifest: dict[str, Any] = parse_json(_bytes(path), what=str(path))
     return manifest
-
-
-def verify_demo_data(folder: Path | None = None) -> int:
-    """Compare the files of a demo with the checksums in its manifest; return the number of files.
-
-    Without a folder, these are the files of the molecular demo; the inorganic demo is in
-    `inorganic_folder()`. Raises ArtifactError for the first file that is missing or differs.
-    """
-    folder = folder or data_folder()
-    manifest = read_demo_manifest(folder)
-    files = manifest["files"] | manifest.get("source_model", {}).get("files", {})
-    for name, expected in files.items():
-        digest = hashlib.sha256(_bytes(folder / name)).hexdigest()
-        if digest != expected["sha256"]:
-            raise ArtifactError(
-                f"{folder / name}: sha256 is {digest[:12]}..., the manifest says"
-                f" {expected['sha256'][:12]}.... The file was changed or cut off; install bandgap"
-                " again."
-            )
-    return len(files)
 
 
 def _bytes(path: Path) -> bytes:

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -159,23 +159,6 @@ def read_table(path: Path) -> tuple[MeasuredError, ...]:
             values |= {name: int(row[name]) for name in ("n", "n_test")}
             rows.append(MeasuredError(**values | {"rmse_eV": float(row["rmse_eV"])}))
     return tuple(rows)
-
-
-def write_rows(path: Path, new_rows: Iterable[MeasuredError]) -> None:
-    """Write rows into a table, in place of those of the same setting, test rows and method.
-
-    Rows with another number of held-out structures are of other splits, and stay.
-    """
-    rows = list(new_rows)
-    replaced = {(*row.setting, row.n_test, row.method) for row in rows}
-    stored = read_table(path) if path.exists() else ()
-    table = [row for row in stored if (*row.setting, row.n_test, row.method) not in replaced] + rows
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(
-            file, [field.name for field in fields(MeasuredError)], lineterminator="\n"
-        )
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in table)
 
 
 def groups(rows: Iterable[MeasuredError]) -> list[list[MeasuredError]]:

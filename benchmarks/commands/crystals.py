@@ -78,7 +78,6 @@ def crystals(
     hours. An interrupted call resumes when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
-    from bandgap.sources.measured_errors import write_rows
     from benchmarks.crystal_peers import PEERS
     from benchmarks.crystals import (
         METHODS,
@@ -87,6 +86,7 @@ def crystals(
         errors_file,
         measured_rows,
         run_crystals,
+        write_rows,
     )
     from benchmarks.paired import read_errors, read_scores
 

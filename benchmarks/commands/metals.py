@@ -71,8 +71,8 @@ def metals(
     """
     from bandgap.datasets.demo_files import folder_of_source
     from bandgap.foundation.machine import set_threads
-    from bandgap.sources.measured_errors import write_rows
     from benchmarks.commands.crystals import print_criteria
+    from benchmarks.crystals import write_rows
     from benchmarks.metals import (
         AS_GAPS,
         ERRORS,

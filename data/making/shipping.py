@@ -169,6 +169,13 @@ def seal_source_model(folder: Path, *, how: str) -> Path:
     return path
 
 
+def changed_files(folder: Path) -> list[str]:
+    """Return the files of a folder that differ from the checksums in its manifest."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    files = manifest["files"] | manifest.get(SOURCE_MODEL, {}).get("files", {})
+    return [name for name, expected in files.items() if checksum(folder / name) != expected]
+
+
 def shipped_files(folder: Path) -> Iterable[Path]:
     """Return the files that the manifest lists."""
     data_files = [

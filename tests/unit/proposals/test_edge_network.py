@@ -23,15 +23,17 @@ from bandgap.proposals.edge_training import (
     new_network,
     train_edge_network,
 )
-from bandgap.proposals.graph_metrics import graph_distances
 from bandgap.proposals.sequences import (
     EdgeSequence,
+    sequence_of,
+)
+from benchmarks.graph_metrics import graph_distances
+from benchmarks.graph_sets import (
     barabasi_albert,
     cycle,
     cycles,
     ladder,
     ladders,
-    sequence_of,
 )
 from benchmarks.studies.hollywood import HollywoodProcess
 

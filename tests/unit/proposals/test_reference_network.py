@@ -19,11 +19,13 @@ from bandgap.proposals.edge_network import (
 from bandgap.proposals.edge_training import new_network
 from bandgap.proposals.sequences import (
     EdgeSequence,
+    sequence_of,
+)
+from benchmarks.graph_sets import (
     barabasi_albert,
     cycle,
     ladder,
     random_tree,
-    sequence_of,
 )
 from benchmarks.studies.hollywood import HollywoodProcess
 

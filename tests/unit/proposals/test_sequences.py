@@ -7,15 +7,17 @@ import pytest
 from bandgap.foundation.errors import InputError
 from bandgap.proposals.sequences import (
     EdgeSequence,
+    breadth_first,
+    sequence_of,
+)
+from benchmarks.graph_sets import (
     barabasi_albert,
     barabasi_albert_graphs,
-    breadth_first,
     cycle,
     cycles,
     ladder,
     ladders,
     random_trees,
-    sequence_of,
 )
 
 

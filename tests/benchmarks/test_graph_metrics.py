@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.proposals.graph_metrics import (
+from bandgap.proposals.sequences import (
+    sequence_of,
+)
+from benchmarks.graph_metrics import (
     adjacency,
     clustering_coefficients,
     degree_histogram,
@@ -17,7 +20,12 @@ from bandgap.proposals.graph_metrics import (
     laplacian_spectrum,
     mmd,
 )
-from bandgap.proposals.sequences import barabasi_albert, cycle, cycles, ladders, sequence_of
+from benchmarks.graph_sets import (
+    barabasi_albert,
+    cycle,
+    cycles,
+    ladders,
+)
 
 TRIANGLE = sequence_of([(0, 1), (1, 2), (2, 0)])
 PATH = sequence_of([(0, 1), (1, 2)])

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
+from bandgap.proposals.properties import ks_statistic
 from bandgap.proposals.sequences import EdgeSequence
 
 Floats = NDArray[np.float64]
@@ -97,14 +98,6 @@ def mmd(first: Floats, second: Floats, *, sigma: float, kernel: Kernel = "gaussi
     squared = within - 2.0 * _mean_kernel(first, second, sigma, kernel)
     # Rounding leaves about 1e-16 for identical sets.
     return float(np.sqrt(squared)) if squared > 1e-14 else 0.0
-
-
-def ks_statistic(first: Floats, second: Floats) -> float:
-    """Return the largest difference of the empirical distribution functions of two samples."""
-    points = np.concatenate([first, second])
-    below_first = np.searchsorted(np.sort(first), points, side="right") / len(first)
-    below_second = np.searchsorted(np.sort(second), points, side="right") / len(second)
-    return float(np.abs(below_first - below_second).max())
 
 
 def graph_distances(
