@@ -23,7 +23,6 @@ from bandgap.jobs.access import VARIABLE, AccessRules, access_rules, address_wit
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import OTHERS, open_home
 from bandgap.jobs.lock import REFUSED
-from bandgap.jobs.other_machines import PagesRow
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +139,6 @@ def run_dashboard(
     address = f"http://{_browser_host(host)}:{free}"
     token_address = address_with_token(address, rules.token)
     stopping = threading.Event()
-    row = PagesRow(home)
     with _set_on_signals(stopping):
         page_environment = _page_environment(environment, rules)
         page = _SupervisedProcess(
@@ -156,13 +154,11 @@ def run_dashboard(
                 if open_browser:
                     webbrowser.open(token_address)
             while not stopping.wait(0.5):
-                row.beat()
                 worker.restart_if_ended()
                 page.restart_if_ended()
         finally:
             worker.stop()
             page.stop()
-            row.end()
     return 0
 
 

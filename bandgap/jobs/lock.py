@@ -1,15 +1,28 @@
-"""The worker's lock, so that only one serves a data directory, and its heartbeat."""
+"""The worker's lock, so that only one serves a data directory, and its heartbeat.
 
+Page server and worker share a database in WAL mode, which works on one machine only. So a worker
+does not start where that of another machine does, and `bandgap app` ends with it. Containers of
+one machine are the same machine.
+"""
+
+import functools
 import os
+import socket
 import time
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.database import Database
-from bandgap.jobs.heartbeats import is_stale
-from bandgap.jobs.other_machines import this_machine
+from bandgap.jobs.heartbeats import STALE_S, is_stale
+from bandgap.jobs.home import Home
 
 NAME = "worker"
 REFUSED = 3  # exit code of a worker that may not serve the data directory, now or later
+POLL_S = 0.3
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
@@ -18,6 +31,36 @@ class WorkerStatus:
 
     alive: bool
     age_s: float | None
+
+
+def this_machine() -> str:
+    """Return the name of this machine in rows: its host name, which may change, and its id."""
+    return f"{socket.gethostname()} {_machine_id()}"
+
+
+def wait_for_other_machine(home: Home, database: Database, *, stopped: Callable[[], bool]) -> None:
+    """Return when the lock cannot be that of a living worker of another machine.
+
+    That is after STALE_S at the latest. Raises BandgapError as soon as its heartbeat changes.
+    """
+    deadline = time.monotonic() + STALE_S
+    last_holder, last_beat = "", 0.0
+    while time.monotonic() < deadline and not stopped():
+        row = database.row("SELECT * FROM lock WHERE name = ?", NAME)
+        if row is None or row["heartbeat"] < time.time() - STALE_S:
+            return
+        host, _, machine = row["host"].partition(" ")
+        if machine == _machine_id():
+            return
+        if row["holder"] == last_holder and row["heartbeat"] != last_beat:
+            raise BandgapError(
+                f"The worker of another machine, {host}, serves {home.folder}. Its database works"
+                f" on one machine only. Start pages and worker on {host}; let its worker send work"
+                " here by BANDGAP_ENGINE and BANDGAP_SCHEDULER; or set BANDGAP_HOME to another"
+                " folder."
+            )
+        last_holder, last_beat = row["holder"], row["heartbeat"]
+        time.sleep(POLL_S)
 
 
 def acquire(database: Database, holder: str) -> bool:
@@ -68,3 +111,14 @@ def _is_dead(heartbeat: float, *, pid: int, host: str) -> bool:
     except PermissionError:
         return False
     return False
+
+
+@functools.cache
+def _machine_id() -> str:
+    """Return an id that all containers of a machine share: of its boot, or of its network card."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        address = uuid.getnode()
+        is_random = address >> 40 & 1  # uuid.getnode sets this bit where it finds no card
+        return socket.gethostname() if is_random else f"{address:012x}"

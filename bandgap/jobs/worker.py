@@ -32,7 +32,6 @@ from bandgap.jobs.housekeeping import (
 )
 from bandgap.jobs.job_process import job_main, limits_of, run_job
 from bandgap.jobs.library import Library
-from bandgap.jobs.other_machines import wait_for_other_machines
 from bandgap.jobs.store import Job, JobStore, Lane
 from bandgap.jobs.workspaces import drop_unused_workspaces
 
@@ -98,7 +97,7 @@ class Worker:
 
         Raises BandgapError when another worker serves this data directory, or another machine.
         """
-        wait_for_other_machines(
+        lock.wait_for_other_machine(
             self._home, self.store.database, stopped=lambda: self._stopping or until()
         )
         deadline = time.monotonic() + TAKEOVER_S
