@@ -9,11 +9,12 @@ Only this user may see the ids of workspaces that the browser does not know. Thr
   them (/proc/net/tcp of Linux). Other users of a shared machine reach its loopback addresses too.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from bandgap.jobs.service.tokens import is_loopback
 
 FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
 CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -31,19 +32,9 @@ def is_server_owner(headers: Mapping[str, str], *, address: str, port: int) -> b
         return False
     host = urlsplit(f"//{names.get('host', '')}").hostname
     origin = urlsplit(names.get("origin", "")).hostname
-    if not (is_loopback(address) and is_loopback(host) and is_loopback(origin)):
+    if not all(map(is_loopback, (address, host or "", origin or ""))):
         return False
     return other_users_of(port) == set()
-
-
-def is_loopback(host: str | None) -> bool:
-    """Return whether a host name or an address is one of this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
 
 
 def other_users_of(port: int) -> set[int]:
