@@ -242,6 +242,6 @@ def _reason(error: sqlite3.OperationalError) -> str:
     """Return why the file cannot be used, and what to do."""
     if "locked" in str(error) or "busy" in str(error):
         return f"{error}. Another process has locked it; wait a few seconds and try again."
-    if error.sqlite_errorname in _DISK_FULL:
+    if getattr(error, "sqlite_errorname", "") in _DISK_FULL:  # Python's own errors have none
         return "the disk is full. Free some space; nothing that was written before is lost."
     return f"{error}. Check that the folder exists and can be written."
