@@ -122,8 +122,10 @@ def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_f
     table = at.dataframe[0].value
     assert len(table) == 60
     learned = table["note"].str.contains("The run learned from this structure")
-    assert learned.sum() == 40
-    assert (table.loc[learned, "nearest_known"] == table.loc[learned, "id"]).all()
+    is_itself = table["nearest_known"] == table["id"]
+    assert is_itself.sum() == 40 and learned[is_itself].all()
+    # Waters whose distances all differ by less than 0.003 Angstrom from those of one of the 40.
+    assert learned.sum() == 43
     assert table["nearest_percentile"].between(0, 100).all()
 
 

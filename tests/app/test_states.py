@@ -18,6 +18,7 @@ DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
 NO_RUN = "There is no run yet."
 NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
 GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
+ABOUT = "What this server runs on, and its limits."
 NEXT = "See how large the errors of a run are, for which structures, and what to do next."
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
@@ -33,7 +34,7 @@ SENTENCES = {
         "predict": NO_RUN,
         "propose": NO_RUN,
         "guide": GUIDE,
-        "about": "There is no run yet; its commands will be shown here.",
+        "about": ABOUT,
     },
     "one data set": {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
@@ -47,7 +48,7 @@ SENTENCES = {
         "predict": NO_RUN,
         "propose": NO_RUN,
         "guide": GUIDE,
-        "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
+        "about": ABOUT,
     },
     "running job": {
         "home": "R-hat 1.08 · acceptance 0.8",
@@ -61,7 +62,7 @@ SENTENCES = {
         "predict": "There is no finished run yet; the newest one is running.",
         "propose": "There is no finished run yet; the newest one is running.",
         "guide": GUIDE,
-        "about": "btl\\_pcp\\_pe, n = 40, on waters:",
+        "about": ABOUT,
     },
     "finished run": {
         "home": NEXT,
@@ -72,10 +73,10 @@ SENTENCES = {
         "compare": "Difference to last_layer_ridge, n = 40",
         "posterior": "On 10 held-out structures the error is **0.32 eV**",
         "calibration": "**100 %** of 10 known gaps fall in their 95 % prediction interval",
-        "predict": "**1 structure predicted**; 1 refused.",
+        "predict": "**1 structure predicted**; 1 of them with a warning; 1 refused.",
         "propose": "for a band gap in a window. Experimental",
         "guide": GUIDE,
-        "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
+        "about": ABOUT,
     },
     "failed run": {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
@@ -89,7 +90,7 @@ SENTENCES = {
         "predict": "There is no finished run yet; the newest one has failed.",
         "propose": "There is no finished run yet; the newest one has failed.",
         "guide": GUIDE,
-        "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
+        "about": ABOUT,
     },
     "corrupt artifact": {
         "home": NEXT,
@@ -103,7 +104,7 @@ SENTENCES = {
         "predict": READ_AGAIN,
         "propose": "for a band gap in a window. Experimental",
         "guide": GUIDE,
-        "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
+        "about": ABOUT,
     },
 }
 
