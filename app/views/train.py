@@ -24,9 +24,7 @@ def page() -> None:
 
 def sections() -> None:
     """Draw all of the page but the bin."""
-    frame.heading(
-        "Train", "Transfer a source model to your crystals, and learn how far to trust it."
-    )
+    frame.heading("Train", "Transfer a source model to your crystals.")
     library = stores.library()
     workspace = session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
