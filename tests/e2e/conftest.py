@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import uuid
@@ -254,5 +253,5 @@ def printed_address(command: Sequence[str], **options: Any) -> Iterator[str]:
             assert match, line
             yield match.group()
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # an interrupt is ignored where the tests run in the background
             process.wait(60)
