@@ -170,10 +170,14 @@ def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The process of the pages; it forgets ended sessions after 1 s, frees memory every 0.5 s."""
+    """The process of the pages; it forgets ended sessions after 1 s, frees memory every 0.5 s.
+
+    It also answers with its figures, in which the tests see how much memory uploads take.
+    """
     port = free_port("127.0.0.1", 0)
     code = (
-        "import sys; from app import server; server.CLEANING_S = 0.5; "
+        "import sys; from app import server; from bandgap.jobs import access; "
+        "server.CLEANING_S = 0.5; access.HIDDEN_PATH = '/none'; "
         "server.OPTIONS['server.disconnectedSessionTTL'] = 1; "
         f"sys.argv = ['server.py', {settings_of_port(port)!r}]; server.main()"
     )
