@@ -18,6 +18,8 @@ REQUIRED: dict[str, Any] = {
     "n_features": 3,
     "species": ("H", "C"),
     "n_labels": 2,
+    "seconds": 60.0,
+    "n_bytes": 1_000_000,
 }
 EMPTY = {"DescriptorConfig"}  # Their defaults describe nothing and are refused.
 MIN_CLASSES = 50  # The search must find at least so many classes.

@@ -111,21 +111,13 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
         "None of 60 structures can be learned from: contains I, Cs, Pb, which the "
         "descriptor was not set up" in message
     )
-    train, transfer = re.findall(r"`(bandgap [^`]+)`", message)
-    values = {"PATH": str(tmp_path / "iodides.extxyz"), "SOURCE": str(tmp_path / "source")}
-    words = [
-        values.get(word, word)
-        for word in shlex.split(train.replace("--labels CSV", "--label gap_eV"))
-    ]
-    assert (
-        words[:2] == ["bandgap", "train-source"]
-        and words[words.index("--species") + 1] == "I Cs Pb"
-    )
-    assert run(*words[1:], *BRIEF_TRAINING).exit_code == 0
-    words = [values.get(word, word) for word in shlex.split(transfer)]
-    done = run(
-        *words[1:], *data, "--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run"
-    )
+    (train,) = re.findall(r"`(bandgap [^`]+)`", message)
+    words = shlex.split(train)
+    assert words == ["bandgap", "train-source", "--species", "I Cs Pb"]
+    source = tmp_path / "source"
+    assert run(*words[1:], *data, "--out", source, *BRIEF_TRAINING).exit_code == 0
+    learned = ("--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run")
+    done = run("transfer", "--source", source, *data, *learned)
     assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
 
 
@@ -203,7 +195,7 @@ def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path
         message = " ".join(refused.stderr.split())
         assert (
             "fine_tune transfers from a source model, and the source is none. "
-            "Give one (`--source DIR`" in message
+            "Give one: `--source DIR`" in message
         )
         assert (
             "or a method without transfer: bnn, target_only, kernel_ridge, "
