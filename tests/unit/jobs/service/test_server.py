@@ -74,7 +74,7 @@ def test_description_shows_the_columns_of_the_csv_and_loads_nothing_from_afar(
     accepted = schema["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"][
         "schema"
     ]["anyOf"]
-    assert [form.get("required") for form in accepted] == [["structures"], None, None, ["data"]]
+    assert [form.get("required") for form in accepted] == [["structures"], None, None, None]
     assert {"401", "413", "422", "429", "503"} <= set(
         schema["paths"]["/predict"]["post"]["responses"]
     )
