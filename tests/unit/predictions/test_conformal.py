@@ -127,7 +127,7 @@ def test_too_few_held_back_structures_names_the_highest_level():
         pytest.param(
             lambda: available(None),
             ConfigError,
-            r"held no structures back\. Transfer again with --conformal",
+            r"held no structures back\. Transfer again with `--conformal",
             id="none",
         ),
     ],

@@ -124,7 +124,7 @@ def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predict
 def test_conformal_interval_without_held_back_structures_says_what_to_do(predictions):
     with pytest.raises(
         ConfigError,
-        match=r"this run held no structures back\. Transfer again with --conformal-share",
+        match=r"this run held no structures back\. Transfer again with `--conformal-share",
     ):
         predictions.to_frame(0.9, "conformal")
 

@@ -161,7 +161,7 @@ def test_run_without_held_back_structures_says_how_to_get_conformal_intervals(pl
     manifest = manifest_of(plain)
     assert manifest["conformal"] is None and manifest["n"] == 50
     with pytest.raises(
-        ConfigError, match=r"held no structures back\. Transfer again with --conformal-share 0\.2"
+        ConfigError, match=r"held no structures back\. Transfer again with `--conformal-share 0\.2"
     ):
         predict_run(plain, records[:1], PredictRequest(interval="conformal"))
 

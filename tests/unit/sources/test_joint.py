@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from ase import Atoms
 
 from bandgap.descriptors import DescriptorConfig, Term, n_features
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
@@ -16,6 +17,7 @@ from bandgap.sources.joint import SourceSet, joint_statistics, one_output, train
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources, save_sources
 from bandgap.sources.stored import source_predictions_eV
+from bandgap.structures import as_records
 
 DESCRIPTOR = DescriptorConfig(
     species=("H", "C"),
@@ -227,7 +229,9 @@ def test_ridge_has_the_penalty_of_smallest_generalised_cross_validation():
 
 
 def test_stored_sources_are_loaded_as_they_were(members, tmp_path):
-    save_sources(tmp_path / "source", members, references={"a": [], "b": []}, training=TRAINING)
+    hydrogen = as_records([Atoms("H2", [(0.0, 0.0, 0.0), (0.0, 0.0, 0.74)])])
+    references = {"a": hydrogen, "b": hydrogen}
+    save_sources(tmp_path / "source", members, references=references, training=TRAINING)
     stored = open_sources(tmp_path / "source")
     assert stored.heads == ("a", "b") and len(stored.members) == 2
     x, _ = rows_of_set(5, "a", seed=9)
