@@ -21,6 +21,7 @@ from bandgap.foundation.engines import (
     use_engine,
 )
 from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.lock import REFUSED
 
 KEPT: list[bytes] = []
 
@@ -159,6 +160,6 @@ def test_worker_of_the_dashboard_says_what_is_wrong_with_its_engine() -> None:
     done = subprocess.run(
         command, env={**os.environ, ENGINE: "spark"}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1 and done.stderr.startswith(
+    assert done.returncode == REFUSED and done.stderr.startswith(
         "engine is 'spark'. Accepted: local, dask ("
     )
