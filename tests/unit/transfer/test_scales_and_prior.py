@@ -83,9 +83,9 @@ def test_default_rate_of_the_variational_prior_is_the_rule_where_it_can_be_reach
     assert not any("No rate lam" in text for text in default.warnings)
 
 
-def test_default_rate_of_the_variational_prior_is_one_where_the_rule_has_none_and_says_so(
+def test_default_rate_of_the_variational_prior_acts_where_the_rule_has_none_and_says_so(
     knowing_source, target
 ):
     comparisons = fit(knowing_source, target, "btl_pcp_vi", corr=0.05).diagnostics
-    assert comparisons.figures["lam"] == 1.0
+    assert 1e-3 < comparisons.figures["lam"] < 1.0  # 1 lets the target widen nothing
     assert comparisons.warnings[0].startswith("No rate lam of the prior gives the correlation 0.05")
