@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import DescriptorConfig, config_for, featurize
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.errors import BandgapError
-    from bandgap.inference.vecchia import gp
+    from bandgap.research.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.explanation import explain_predictions
     from bandgap.runs.html_report import write_report
@@ -83,7 +83,7 @@ _MODULE_OF = {
     "demo_source_folder": "bandgap.datasets.demo",
     "explain_predictions": "bandgap.runs.explanation",
     "featurize": "bandgap.descriptors",
-    "gp": "bandgap.inference.vecchia",
+    "gp": "bandgap.research.vecchia",
     "load_demo": "bandgap.datasets.demo",
     "load_run": "bandgap.runs.stored",
     "load_source": "bandgap.sources.stored",

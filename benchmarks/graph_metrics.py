@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
 from bandgap.proposals.properties import ks_statistic
-from bandgap.proposals.sequences import EdgeSequence
+from bandgap.research.molecules.sequences import EdgeSequence
 
 Floats = NDArray[np.float64]
 Kernel = Literal["gaussian", "exponential"]

@@ -6,7 +6,7 @@ Reference: E. A. Ott, Probabilistic Neural Networks (thesis, 2022), section 5.4.
 import numpy as np
 
 from bandgap.foundation.errors import InputError
-from bandgap.proposals.sequences import EdgeSequence, breadth_first, sequence_of
+from bandgap.research.molecules.sequences import EdgeSequence, breadth_first, sequence_of
 
 
 def cycle(n_nodes: int) -> EdgeSequence:

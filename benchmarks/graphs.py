@@ -18,13 +18,13 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.proposals.edge_network import EdgeNetworkConfig, generate
-from bandgap.proposals.edge_training import (
+from bandgap.research.molecules.edge_network import EdgeNetworkConfig, generate
+from bandgap.research.molecules.edge_training import (
     EdgeTraining,
     new_network,
     train_edge_network,
 )
-from bandgap.proposals.sequences import (
+from bandgap.research.molecules.sequences import (
     EdgeSequence,
     breadth_first,
     sequence_of,

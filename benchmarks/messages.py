@@ -19,9 +19,9 @@ from scipy.special import ndtr
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.assumed_density.belief import Floats
-from bandgap.inference.assumed_density.moments import layer_moments
-from bandgap.inference.assumed_density.rectified import rectified_moments, truncated_moments
+from bandgap.research.assumed_density.belief import Floats
+from bandgap.research.assumed_density.moments import layer_moments
+from bandgap.research.assumed_density.rectified import rectified_moments, truncated_moments
 from benchmarks.uci import UciStudy, fit_belief, read_split
 
 # Step of the grid. The kernel's curvature causes a relative error of STEP^2 / 4.

@@ -21,10 +21,10 @@ import numpy as np
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.assumed_density.belief import Belief, Floats, fresh_belief, with_average
-from bandgap.inference.assumed_density.passes import MAX_BATCH, take_in
-from bandgap.inference.assumed_density.predictive import predict
-from bandgap.inference.assumed_density.prior_sites import refine_prior
+from bandgap.research.assumed_density.belief import Belief, Floats, fresh_belief, with_average
+from bandgap.research.assumed_density.passes import MAX_BATCH, take_in
+from bandgap.research.assumed_density.predictive import predict
+from bandgap.research.assumed_density.prior_sites import refine_prior
 from benchmarks.uci_published import PAPER
 
 FOLDER: Final = "uci_regression"

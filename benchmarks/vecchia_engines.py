@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.vecchia.engines import sites_on
-from bandgap.inference.vecchia.likelihood import Sites
+from bandgap.research.vecchia.engines import sites_on
+from bandgap.research.vecchia.likelihood import Sites
 from benchmarks.stopwatch import timed
 from benchmarks.vecchia import FIELD_NEIGHBOURS, TRUTH, VecchiaBenchmark, field_of
 

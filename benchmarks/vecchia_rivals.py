@@ -18,7 +18,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.vecchia.ordering import Floats
+from bandgap.research.vecchia.ordering import Floats
 from benchmarks.vecchia_rows import Rows
 
 VALIDATION_ROWS: Final = 1000

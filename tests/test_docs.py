@@ -285,7 +285,7 @@ def test_every_public_name_is_in_the_python_reference() -> None:
         if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)
     ]
     assert undocumented == ["gp"]  # A module with its own section.
-    assert "automodule:: bandgap.inference.vecchia.gp" in text
+    assert "automodule:: bandgap.research.vecchia.gp" in text
 
 
 def test_pages_link_to_files_that_exist() -> None:

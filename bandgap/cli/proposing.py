@@ -15,7 +15,7 @@ from bandgap.cli.zipped_run import takes_zipped_run
 if TYPE_CHECKING:
     from bandgap.foundation.progress import Progress
     from bandgap.proposals.candidates import KnownMolecules
-    from bandgap.proposals.molecule_training import MoleculeGenerator
+    from bandgap.research.molecules.molecule_training import MoleculeGenerator
 
 GenerateBy = Literal["mutation", "network"]
 
@@ -157,7 +157,7 @@ def _generator(
     known_set: KnownMolecules, folder: Path | None, *, n_steps: int, seed: int, progress: Progress
 ) -> MoleculeGenerator:
     """Return the stored generator of a folder, or train one and store it there."""
-    from bandgap.proposals.molecule_training import (
+    from bandgap.research.molecules.molecule_training import (
         KIND,
         MoleculeTraining,
         load_generator,

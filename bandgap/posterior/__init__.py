@@ -25,8 +25,8 @@ from bandgap.posterior.protocol import (
 if TYPE_CHECKING:
     from bandgap.posterior.baseline import Baseline, BaselinePosterior
     from bandgap.posterior.conformal import ConformalPosterior
-    from bandgap.posterior.deep_kernel import DeepKernelPosterior
-    from bandgap.posterior.factorised_network import FactorisedNetworkPosterior
+    from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
+    from bandgap.research.posteriors.factorised_network import FactorisedNetworkPosterior
     from bandgap.posterior.feature_gp import FeatureGPPosterior
     from bandgap.posterior.gaussian_process import GaussianProcessPosterior
     from bandgap.posterior.last_layer import LastLayerPosterior

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.posterior.baseline import BaselinePosterior
-from bandgap.posterior.deep_kernel import DeepKernelPosterior
+from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.posterior.metals import MetalsPosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.protocol import Floats, Posterior

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
-from bandgap.proposals.sequences import breadth_first
+from bandgap.research.molecules.sequences import breadth_first
 
 Ints = NDArray[np.int64]
 

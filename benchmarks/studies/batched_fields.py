@@ -5,7 +5,7 @@
 with the Matern correlation M of smoothness nu. Every field has its own covariates, observations
 and parameters eta = log(sigma2, rho, nu, tau2). All fields use the same batch of sites. Sums over a
 batch are scaled by n / batch. Formulas are those of Abba (2023), section 4.3, in the form of
-`bandgap.inference.vecchia.kernels` and `drift`, which the tests compare.
+`bandgap.research.vecchia.kernels` and `drift`, which the tests compare.
 """
 
 import math
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.inference.vecchia.ordering import earlier_neighbours, site_order
+from bandgap.research.vecchia.ordering import earlier_neighbours, site_order
 
 Floats = NDArray[np.float64]
 
@@ -275,7 +275,7 @@ def _slopes(
     moved: Tensor,
     products: list[Tensor],
 ) -> Tensor:
-    """Return dF_jl / d eta_k, (field, j, l, k), as derived in `bandgap.inference.vecchia.drift`."""
+    """Return dF_jl / d eta_k, (field, j, l, k), as derived in `bandgap.research.vecchia.drift`."""
     second = turned.new_zeros(*turned.shape, N_ETA)  # B_jk a, (field, b, s, j, k)
     second[..., 0, :3] = turned[..., :3]
     second[..., :3, 0] = turned[..., :3]

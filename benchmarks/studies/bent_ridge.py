@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
-from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
-from bandgap.inference.stochastic_gradient.run import sample
-from bandgap.inference.stochastic_gradient.samplers import AnyConfig
-from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
-from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
+from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.research.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.research.stochastic_gradient.run import sample
+from bandgap.research.stochastic_gradient.samplers import AnyConfig
+from bandgap.research.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.bent_density import (
     MOMENTS,
     BentDensity,

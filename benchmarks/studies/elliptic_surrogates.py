@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
-from bandgap.inference.stochastic_gradient.pruning import Pruning
-from bandgap.inference.stochastic_gradient.run import sample
-from bandgap.inference.stochastic_gradient.samplers import AnyConfig
-from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.research.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.research.stochastic_gradient.pruning import Pruning
+from bandgap.research.stochastic_gradient.run import sample
+from bandgap.research.stochastic_gradient.samplers import AnyConfig
+from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.elliptic_flow import (
     N1,
     N2,

@@ -1,7 +1,7 @@
 """Tables 4.1 to 4.3 of Abba (2023): samplers of the covariance of simulated fields.
 
 All data sets are one batch. SGRLD has the metric and the drift of the current state and batch.
-pSGLD, ADAMSGLD and MSGLD are the steps of `bandgap.inference.stochastic_gradient` as published.
+pSGLD, ADAMSGLD and MSGLD are the steps of `bandgap.research.stochastic_gradient` as published.
 NNGP is Metropolis with all sites. Two samplers more are bandgap's recommendation (a fixed metric
 and control variates) and the posterior mode. The first step is 1 / N, halved until the first move
 is shorter than 1, and decreases to a hundredth; a quarter of the steps is warm-up.
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.inference.diagnostics import ess_bulk
-from bandgap.inference.stochastic_gradient.asgld import AsgldConfig
-from bandgap.inference.stochastic_gradient.gradients import batch_gradient
-from bandgap.inference.stochastic_gradient.msgld import MsgldConfig
-from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
-from bandgap.inference.stochastic_gradient.samplers import AnyConfig, algorithm_of
+from bandgap.research.stochastic_gradient.asgld import AsgldConfig
+from bandgap.research.stochastic_gradient.gradients import batch_gradient
+from bandgap.research.stochastic_gradient.msgld import MsgldConfig
+from bandgap.research.stochastic_gradient.psgld import PsgldConfig
+from bandgap.research.stochastic_gradient.samplers import AnyConfig, algorithm_of
 from benchmarks.studies.batched_fields import (
     AllSites,
     Fields,
@@ -149,7 +149,7 @@ def halved(move: Tensor) -> float:
 def first_order(
     fields: Fields, config: AnyConfig, start: Tensor, size: Size, *, seed: int
 ) -> Chains:
-    """Run a sampler of `bandgap.inference.stochastic_gradient` on all fields."""
+    """Run a sampler of `bandgap.research.stochastic_gradient` on all fields."""
     started = time.process_time()
     target = FieldTarget(fields)
     algorithm = algorithm_of(config)

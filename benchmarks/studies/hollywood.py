@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.proposals.sequences import EdgeSequence, sequence_of
+from bandgap.research.molecules.sequences import EdgeSequence, sequence_of
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.stochastic_gradient.gradients import batch_gradient
-from bandgap.inference.stochastic_gradient.protocol import select_chains
-from bandgap.inference.stochastic_gradient.samplers import AnyConfig, algorithm_of
-from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.research.stochastic_gradient.gradients import batch_gradient
+from bandgap.research.stochastic_gradient.protocol import select_chains
+from bandgap.research.stochastic_gradient.samplers import AnyConfig, algorithm_of
+from bandgap.research.stochastic_gradient.sgld import SgldConfig
 
 NOISE_VARIANCE = 3.0
 # Sum of squared residuals in units of that of beta = 0, above which a chain has diverged.

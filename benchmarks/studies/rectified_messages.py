@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from bandgap.inference.assumed_density.moments import layer_moments
+from bandgap.research.assumed_density.moments import layer_moments
 from benchmarks.messages import TABLE_3_1, TABLE_3_2, message_distances
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.study import Result, Row, Scale, Study, mean_row

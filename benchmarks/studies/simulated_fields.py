@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.inference.vecchia.correlation import matern
+from bandgap.research.vecchia.correlation import matern
 from benchmarks.studies.batched_fields import Fields, Grid
 
 SIGMA2 = 5.0

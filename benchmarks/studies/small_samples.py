@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandgap.inference.divergence import DivergedError
-from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
-from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.inference.stochastic_gradient.samplers import AnyConfig
-from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
+from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.research.stochastic_gradient.samplers import AnyConfig
+from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.many_predictors import Regression, made_regression, select
 from benchmarks.studies.study import (
     Claim,

@@ -3,7 +3,7 @@
 The poster's figures are lost, and it states no data. Here a Matern field of smoothness 1.5 at
 random points of the unit square. Replicates of a gradient are one axis: conjugate gradients run for
 all right-hand sides together, and a truncated solve is a weighted sum of its increments. The
-posterior from `bandgap.inference.unbiased_solves` is compared with Metropolis on the exact
+posterior from `bandgap.research.unbiased_solves` is compared with Metropolis on the exact
 likelihood.
 """
 
@@ -18,15 +18,15 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from bandgap.inference.diagnostics import mean_error
-from bandgap.inference.unbiased_solves.conjugate_gradients import (
+from bandgap.research.unbiased_solves.conjugate_gradients import (
     TOLERANCE,
     KernelMatrix,
     Product,
 )
-from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_ulisse
-from bandgap.inference.unbiased_solves.series import Reading, Truncation
-from bandgap.inference.vecchia.gp import weak_priors
-from bandgap.inference.vecchia.likelihood import Theta
+from bandgap.research.unbiased_solves.langevin import Problem, UlisseConfig, sample_ulisse
+from bandgap.research.unbiased_solves.series import Reading, Truncation
+from bandgap.research.vecchia.gp import weak_priors
+from bandgap.research.vecchia.likelihood import Theta
 from benchmarks.studies.figures import COLOURS
 from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix
-from bandgap.inference.unbiased_solves.series import Truncation
-from bandgap.inference.vecchia.batched import BatchedSites
-from bandgap.inference.vecchia.drift import drift, metric_slopes
-from bandgap.inference.vecchia.likelihood import Blocks, Theta
-from bandgap.inference.vecchia.ordering import earlier_neighbours
-from bandgap.inference.vecchia.target import Target
+from bandgap.research.unbiased_solves.conjugate_gradients import KernelMatrix
+from bandgap.research.unbiased_solves.series import Truncation
+from bandgap.research.vecchia.batched import BatchedSites
+from bandgap.research.vecchia.drift import drift, metric_slopes
+from bandgap.research.vecchia.likelihood import Blocks, Theta
+from bandgap.research.vecchia.ordering import earlier_neighbours
+from bandgap.research.vecchia.target import Target
 from benchmarks.studies import (
     batched_fields,
     field_optimisers,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.proposals.sequences import (
+from bandgap.research.molecules.sequences import (
     sequence_of,
 )
 from benchmarks.graph_metrics import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.proposals.sequences import EdgeSequence, sequence_of
+from bandgap.research.molecules.sequences import EdgeSequence, sequence_of
 from benchmarks.__main__ import app
 from benchmarks.graph_sets import cycle, ladder, random_tree
 from benchmarks.graphs import PUBLISHED, GraphsBenchmark, is_exact, run_graphs

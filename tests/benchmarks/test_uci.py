@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.inference.assumed_density.belief import fresh_belief
-from bandgap.inference.assumed_density.passes import take_in
-from bandgap.inference.assumed_density.predictive import predict
-from bandgap.inference.assumed_density.prior_sites import refine_prior
+from bandgap.research.assumed_density.belief import fresh_belief
+from bandgap.research.assumed_density.passes import take_in
+from bandgap.research.assumed_density.predictive import predict
+from bandgap.research.assumed_density.prior_sites import refine_prior
 from benchmarks.uci import UciStudy, fit_split, read_split, run_uci
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.inference.vecchia import settings
-from bandgap.inference.vecchia.langevin import LangevinConfig
-from bandgap.inference.vecchia.metropolis import MetropolisConfig
+from bandgap.research.vecchia import settings
+from bandgap.research.vecchia.langevin import LangevinConfig
+from bandgap.research.vecchia.metropolis import MetropolisConfig
 from benchmarks import vecchia
 from benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs, fits_of_fewer_rows
 from benchmarks.vecchia_engines import engines

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from bandgap.inference.batch.kernels import Layers, Stack
-from bandgap.inference.stochastic_gradient.sghmc import update_velocity, velocity_noise_variance
+from bandgap.research.stochastic_gradient.sghmc import update_velocity, velocity_noise_variance
 
 
 class Mover(Protocol):

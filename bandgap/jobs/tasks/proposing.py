@@ -33,7 +33,7 @@ def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.predictions.window import Window
     from bandgap.proposals.candidates import known_molecules
     from bandgap.proposals.chemistry import drawing_svg
-    from bandgap.proposals.molecule_training import MoleculeTraining, train_generator
+    from bandgap.research.molecules.molecule_training import MoleculeTraining, train_generator
     from bandgap.runs.molecule_proposals import ProposalSettings, check_model, propose_molecules
     from bandgap.runs.proposal_files import description, extxyz_text
     from bandgap.structures.drawing import shape_of

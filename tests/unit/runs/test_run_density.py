@@ -11,7 +11,7 @@ from bandgap.cli import app
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, ConfigError
-from bandgap.inference.flows import unusualness
+from bandgap.research.flows import unusualness
 from bandgap.jobs.service.models import rows_of, unusual_in
 from bandgap.networks.perceptron import hidden_in_double
 from bandgap.predictions.table import read_predictions_csv

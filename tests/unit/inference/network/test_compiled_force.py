@@ -21,7 +21,7 @@ from bandgap.inference.network.joint_density import (
 )
 from bandgap.inference.network.joint_hmc import Phase, path
 from bandgap.inference.network.partial_centring import find_frames
-from bandgap.inference.network.scaled_network import whiten_scaled
+from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, whiten
 from tests.unit.inference.network.problems import CPU, draw_z, prior_of, raw, sds_of, state_of
 

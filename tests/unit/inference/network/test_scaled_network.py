@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.inference.network.scaled_network import whiten_scaled
+from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.scales import Scales
 from bandgap.inference.network.whitened_network import (
     draw_output,

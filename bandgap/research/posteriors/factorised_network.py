@@ -1,0 +1,144 @@
+r"""The posterior of a network with independent normal weights: mean and variance in closed form.
+
+Mean and variance are propagated through the network layer by layer
+(`research/assumed_density/moments`). A new observation is normal, with the variance due to the
+weights plus the noise variance b / (a - 1). Features are clipped at a number of standard
+deviations, in training and in prediction, because the variance grows with their square.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import gammainccinv
+from torch import Tensor
+
+from bandgap.foundation.fixed_blocks import by_fixed_block
+from bandgap.research.assumed_density.belief import Gamma, Weights
+from bandgap.research.assumed_density.moments import output_moments
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior.gaussian_process import NORMAL_SCORES
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+
+
+@dataclass(frozen=True, eq=False)
+class FactorisedNetworkPosterior:
+    """Independent normal weights W = sqrt(c) [weight, bias], and the noise's precision.
+
+    Draws of the mean are its quantiles at fixed probabilities, so their mean and the quantiles that
+    the table stores are exact. All structures have the same probabilities: the draws contain no
+    correlation between structures. `sampled_means_eV` returns draws that do.
+    """
+
+    kind: ClassVar[str] = "factorised_network"
+    n_chains: ClassVar[int] = 1
+    n_members: ClassVar[int] = 1
+
+    standardiser: Standardiser
+    weights: Weights
+    noise: Gamma  # distribution of the noise's precision, in 1 / y_sd^2
+    clip: float  # largest standardised feature
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of the mean."""
+        return int(NORMAL_SCORES.size)
+
+    @property
+    def noise_eV(self) -> float:
+        """Standard deviation of the noise in eV, including its uncertainty."""
+        return float(np.sqrt(self.noise.variance)) * self.standardiser.y_sd_eV
+
+    def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
+        mean, variance = by_fixed_block(self._block, features)
+        return self.standardiser.gaps_eV(mean), self.standardiser.y_sd_eV * np.sqrt(variance)
+
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        moments = output_moments(self.weights, self._inputs(features))
+        return moments.mean[:, 0].numpy(), moments.variance[:, 0].numpy()
+
+    def _inputs(self, features: NDArray[np.floating[Any]]) -> Floats:
+        return clipped_features(self.standardiser, features, limit=self.clip)
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""
+        return self.predictive_draws(features).means_eV
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean and one normal for a new observation for raw features (n, p)."""
+        mean, sd = self.mean_and_sd_eV(features)
+        draws = mean + NORMAL_SCORES[:, None] * sd
+        return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
+
+    def sampled_means_eV(
+        self, features: NDArray[np.floating[Any]], *, draws: int, seed: int
+    ) -> Floats:
+        """Return predictions by draws of all weights, (draw, n), in eV, for raw features (n, p)."""
+        rng = np.random.default_rng(seed)
+        x = self._inputs(features)
+        outputs = np.empty((draws, x.shape[0]))
+        for draw in range(draws):
+            z = x
+            for level, (mean, variance) in enumerate(
+                zip(self.weights.means, self.weights.variances, strict=True)
+            ):
+                w = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+                z = np.maximum(z, 0.0) if level else z
+                z = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(mean.shape[1])
+            outputs[draw] = z[:, 0]
+        return self.standardiser.gaps_eV(outputs)
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return quantiles of the noise in eV, as its draws."""
+        probabilities = (np.arange(self.n_draws) + 0.5) / self.n_draws
+        precisions = gammainccinv(self.noise.shape, probabilities) / self.noise.rate
+        return {"sigma_eV": (self.standardiser.y_sd_eV / np.sqrt(precisions))[None]}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return the arrays of every layer and of the standardiser as named tensors."""
+        arrays = self.standardiser.to_arrays()
+        for level, (mean, variance) in enumerate(
+            zip(self.weights.means, self.weights.variances, strict=True), start=1
+        ):
+            arrays |= {f"mean.{level}": _tensor(mean), f"variance.{level}": _tensor(variance)}
+        return arrays
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the noise, the limit of the features and the scalars of the standardiser."""
+        noise = {"noise_shape": self.noise.shape, "noise_rate": self.noise.rate}
+        return {**noise, "clip": self.clip, **self.standardiser.scalars()}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        levels = range(1, sum(name.startswith("mean.") for name in arrays) + 1)
+        means, variances = (
+            tuple(arrays[f"{part}.{level}"].numpy() for level in levels)
+            for part in ("mean", "variance")
+        )
+        return cls(
+            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
+            weights=Weights(means, variances),
+            noise=Gamma(scalars["noise_shape"], scalars["noise_rate"]),
+            clip=scalars["clip"],
+            diagnostics=diagnostics,
+        )
+
+
+def clipped_features(
+    standardiser: Standardiser, features: NDArray[np.floating[Any]], *, limit: float
+) -> Floats:
+    """Return standardised features of raw features (n, p), clipped to the limit."""
+    result: Floats = np.clip(standardiser.features(features), -limit, limit)
+    return result
+
+
+def _tensor(values: Floats) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))

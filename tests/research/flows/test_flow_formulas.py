@@ -1,0 +1,375 @@
+"""Formulas of the flows against independent implementations: loops, torch.distributions, scipy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta, false_discovery_control, kstest
+from sklearn.neighbors import NearestNeighbors
+
+from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.research.flows.masked_flow import (
+    EPSILON,
+    FlowConfig,
+    init_flows,
+    refreshed_moments,
+    training_pass,
+    transform,
+)
+from bandgap.research.flows.nonparametric import (
+    BaseMeasure,
+    base_posterior,
+    dirichlet_weights,
+    log_density,
+    weighted_loss,
+)
+from bandgap.research.flows.unusualness import Unusualness, fit_unusualness
+from bandgap.predictions.unusual_rows import benjamini_hochberg
+from benchmarks.studies.flow_posteriors import base_draws
+
+Floats = np.ndarray
+
+
+def random_rows(n: int, n_features: int, *, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(n, n_features, generator=generator, dtype=torch.float64)
+    return normal + 0.4 * normal.flip(1) ** 2
+
+
+def roles(n: int, n_flows: int, *, n_stopping: int) -> tuple[torch.Tensor, torch.Tensor]:
+    is_stopping = torch.zeros(n_flows, n, dtype=torch.bool)
+    is_stopping[:, :n_stopping] = True
+    return ~is_stopping, is_stopping
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[torch.Tensor, torch.Tensor, FittedFlows]:
+    rows = random_rows(90, 4, seed=0)
+    is_fitted, is_stopping = roles(90, 2, n_stopping=20)
+    flows = fit_flows(
+        rows,
+        is_fitted=is_fitted,
+        is_stopping=is_stopping,
+        config=FlowConfig(4, width=10),
+        training=FlowTraining(max_epochs=30),
+    )
+    return rows, is_fitted, flows
+
+
+def block_outputs(flows: FittedFlows, flow: int, block: int, x: Floats) -> tuple[Floats, float]:
+    """One row through one masked layer: loops over units that may see a coordinate, by degrees."""
+    config = flows.config
+    n_features = config.n_features
+    parameters = {name: value[flow].detach().numpy() for name, value in flows.params.items()}
+    positions = np.arange(1, n_features + 1)
+    if block % 2:
+        positions = positions[::-1]
+    degrees = [1 + k % (n_features - 1) for k in range(config.width)]
+    weight, bias = parameters[f"weight.{block}.1"], parameters[f"bias.{block}.1"]
+    first = [
+        math.tanh(
+            bias[k] + sum(weight[k, i] * x[i] for i in range(n_features) if positions[i] <= degree)
+        )
+        for k, degree in enumerate(degrees)
+    ]
+    weight, bias = parameters[f"weight.{block}.2"], parameters[f"bias.{block}.2"]
+    second = [
+        math.tanh(
+            bias[k]
+            + sum(weight[k, j] * first[j] for j in range(config.width) if degrees[j] <= degree)
+        )
+        for k, degree in enumerate(degrees)
+    ]
+    weight, bias = parameters[f"weight.{block}.3"], parameters[f"bias.{block}.3"]
+    outputs = [
+        bias[row]
+        + sum(
+            weight[row, k] * second[k]
+            for k in range(config.width)
+            if degrees[k] < positions[row % n_features]
+        )
+        for row in range(2 * n_features)
+    ]
+    log_scales = [5 * math.tanh(value / 5) for value in outputs[n_features:]]
+    u = [(x[i] - outputs[i]) * math.exp(-log_scales[i]) for i in range(n_features)]
+    return np.array(u), -sum(log_scales)
+
+
+def plain_transform(flows: FittedFlows, flow: int, x: Floats) -> tuple[Floats, float]:
+    """T(x) and log|det| of one row, without the functions of the package."""
+    log_det = 0.0
+    for block in range(flows.config.n_blocks):
+        x, log_det_of_block = block_outputs(flows, flow, block, x)
+        variance = flows.moments.variances[block][flow].numpy() + EPSILON
+        scale = flows.params[f"log_scale.{block}"][flow].detach().numpy()
+        x = (x - flows.moments.means[block][flow].numpy()) / np.sqrt(variance) * np.exp(scale)
+        x = x + flows.params[f"shift.{block}"][flow].detach().numpy()
+        log_det += log_det_of_block + float((scale - 0.5 * np.log(variance)).sum())
+    return x, log_det
+
+
+def test_log_density_of_a_trained_flow_is_that_of_plain_loops_and_a_normal_distribution(
+    trained: tuple[torch.Tensor, torch.Tensor, FittedFlows],
+) -> None:
+    rows, _, flows = trained
+    actual = flows.log_density(rows[:6])
+    for flow in range(2):
+        covariance = torch.eye(4, dtype=torch.float64) + flows.base.covariance[flow]
+        base = torch.distributions.MultivariateNormal(flows.base.mean[flow], covariance)
+        for row in range(6):
+            u, log_det = plain_transform(flows, flow, rows[row].numpy())
+            expected = float(base.log_prob(torch.from_numpy(u))) + log_det
+            assert abs(float(actual[flow, row]) - expected) < 1e-10
+
+
+def test_log_determinant_of_a_trained_flow_is_that_of_finite_differences(
+    trained: tuple[torch.Tensor, torch.Tensor, FittedFlows],
+) -> None:
+    rows, _, flows = trained
+    _, log_det = transform(flows.params, flows.config, flows.moments, rows[:3])
+    step = 1e-5
+    for row in range(3):
+        columns = []
+        for i in range(4):
+            ends = rows[row].repeat(2, 1)
+            ends[0, i] -= step
+            ends[1, i] += step
+            u, _ = transform(flows.params, flows.config, flows.moments, ends)
+            columns.append((u[0, 1] - u[0, 0]).detach() / (2 * step))
+        expected = torch.linalg.slogdet(torch.stack(columns, dim=1)).logabsdet
+        assert abs(float(log_det[0, row]) - float(expected)) < 1e-7  # the step's error
+
+
+def test_flow_of_one_coordinate_is_an_affine_transform_of_torch_distributions() -> None:
+    config = FlowConfig(1, width=6)
+    params = init_flows(config, n_flows=1, generator=torch.Generator().manual_seed(1))
+    params = {name: value + 0.1 for name, value in params.items()}
+    x = random_rows(30, 1, seed=2)
+    weights = torch.full((1, 30), 1 / 30, dtype=torch.float64)
+    moments = refreshed_moments(params, config, x, weights)
+    u, log_det = transform(params, config, moments, x)
+    slope = float((u[0, 1] - u[0, 0]) / (x[1] - x[0]))
+    normal = torch.distributions.Normal(
+        torch.tensor(0.3, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
+    )
+    to_data = torch.distributions.AffineTransform(x[0] - u[0, 0] / slope, 1 / slope)
+    expected = torch.distributions.TransformedDistribution(normal, to_data).log_prob(x)[:, 0]
+    actual = log_density(u, log_det, torch.full((1, 1), 0.3, dtype=torch.float64), None)[0]
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), atol=1e-10)
+
+
+def test_stored_moments_are_those_of_the_training_rows_in_every_block(
+    trained: tuple[torch.Tensor, torch.Tensor, FittedFlows],
+) -> None:
+    """The last training step changed the parameters: moments of its batch would differ."""
+    rows, is_fitted, flows = trained
+    for flow in range(2):
+        x = rows[is_fitted[flow]].numpy()
+        for block in range(flows.config.n_blocks):
+            u = np.array([block_outputs(flows, flow, block, row)[0] for row in x])
+            mean = flows.moments.means[block][flow].numpy()
+            variance = flows.moments.variances[block][flow].numpy()
+            np.testing.assert_allclose(mean, u.mean(axis=0), atol=1e-10)
+            np.testing.assert_allclose(variance, u.var(axis=0), rtol=1e-8)
+            scale = np.exp(flows.params[f"log_scale.{block}"][flow].detach().numpy())
+            x = (u - mean) / np.sqrt(variance + EPSILON) * scale
+            x = x + flows.params[f"shift.{block}"][flow].detach().numpy()
+
+
+@pytest.mark.parametrize(("n", "m", "alpha"), [(30, 0, 0.0), (30, 40, 20.0)])
+def test_weight_of_a_row_has_the_beta_distribution_of_the_dirichlet(
+    n: int, m: int, alpha: float
+) -> None:
+    """4,000 draws; at this level one seed in 1,000 fails. The seed is fixed."""
+    generator = torch.Generator().manual_seed(3)
+    weights = dirichlet_weights(n, m, alpha=alpha, n_draws=4_000, generator=generator).numpy()
+    assert kstest(weights[:, 0], beta(1, n - 1 + alpha).cdf).pvalue > 1e-3
+    if m:
+        share = alpha / m
+        assert kstest(weights[:, n], beta(share, n + alpha - share).cdf).pvalue > 1e-3
+
+
+def test_equal_weights_train_the_flow_of_maximum_likelihood_with_its_profiled_mean() -> None:
+    """The other side is written here: plain Adam on the mean log-likelihood, mean not detached."""
+    rows = random_rows(60, 3, seed=4)
+    is_fitted, is_stopping = roles(60, 1, n_stopping=10)
+    config = FlowConfig(3, width=8)
+    training = FlowTraining(max_epochs=12, bootstrap=False, weight_decay=0.0, largest_gradient=1e6)
+    flows = fit_flows(
+        rows, is_fitted=is_fitted, is_stopping=is_stopping, config=config, training=training, seed=5
+    )
+    params = init_flows(config, n_flows=1, generator=torch.Generator().manual_seed(5))
+    values = [value.requires_grad_(True) for value in params.values()]
+    optimiser = torch.optim.Adam(values, lr=training.learning_rate)
+    used = rows[10:]
+    equal = torch.full((1, 50), 1 / 50, dtype=torch.float64)
+    best = -math.inf
+    for _ in range(12):
+        optimiser.zero_grad()
+        u, log_det = training_pass(params, config, used, equal)
+        base = torch.distributions.MultivariateNormal(
+            u[0].mean(0), torch.eye(3, dtype=torch.float64)
+        )
+        (-(base.log_prob(u[0]) + log_det[0]).mean()).backward()
+        optimiser.step()
+        moments = refreshed_moments(params, config, used, equal)
+        with torch.no_grad():
+            u, log_det = transform(params, config, moments, rows)
+        base = torch.distributions.MultivariateNormal(
+            u[0, 10:].mean(0), torch.eye(3, dtype=torch.float64)
+        )
+        log_densities = base.log_prob(u[0]) + log_det[0]
+        if float(log_densities[:10].mean()) > best:
+            best = float(log_densities[:10].mean())
+            expected = log_densities
+    actual_u, actual_log_det = transform(flows.params, config, flows.moments, rows)
+    actual = log_density(actual_u, actual_log_det, flows.base.mean, None)[0]
+    assert abs(float(flows.validation[0]) - best) < 1e-10
+    np.testing.assert_allclose(actual.detach().numpy(), expected.numpy(), atol=1e-10)
+
+
+def test_profiled_mean_is_the_minimiser_of_the_weighted_loss() -> None:
+    u = random_rows(20, 3, seed=6)[None]
+    log_det = torch.zeros(1, 20, dtype=torch.float64)
+    weights = torch.rand(1, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+    weights = weights / weights.sum()
+    mean = (weights[0, :, None] * u[0]).sum(0).requires_grad_(True)
+    normal = torch.distributions.MultivariateNormal(mean, torch.eye(3, dtype=torch.float64))
+    loss = -(weights[0] * normal.log_prob(u[0])).sum()
+    (gradient,) = torch.autograd.grad(loss, mean)
+    difference = weighted_loss(u, log_det, weights)[0] - loss.detach()
+    assert abs(float(difference)) < 1e-12
+    assert float(gradient.abs().max()) < 1e-12
+
+
+def test_mean_of_phase_b_is_the_weighted_mean_and_its_covariance_the_dirichlets() -> None:
+    u = random_rows(25, 2, seed=8)
+    draws = base_draws(
+        u, lambda: u[:0], alpha=0.0, n_draws=3, generator=torch.Generator().manual_seed(9)
+    )
+    generator = torch.Generator().manual_seed(9)
+    for draw in draws:
+        weights = dirichlet_weights(25, 0, alpha=0.0, n_draws=1, generator=generator)[0]
+        np.testing.assert_allclose(draw.numpy(), weights.numpy() @ u.numpy(), atol=1e-14)
+    closed = base_posterior(u[None], torch.ones(1, 25, dtype=torch.bool), u[None, :0], alpha=0.0)
+    expected = np.cov(u.numpy().T, bias=True) / 26
+    np.testing.assert_allclose(closed.covariance[0].numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(closed.mean[0].numpy(), u.mean(0).numpy(), rtol=1e-12)
+
+
+def test_draws_of_the_base_mean_go_to_the_mean_of_a_normal_base_of_endless_weight() -> None:
+    """alpha = 1e6 with m = 5,000 fresh pseudo-observations for each of 20 draws."""
+    rows = random_rows(40, 2, seed=10)
+    generator = torch.Generator().manual_seed(11)
+    base = BaseMeasure(500.0)  # draws max(500, 10 alpha) = 5,000 rows
+    assert base.n_pseudo == 5_000
+    draws = base_draws(
+        rows,
+        lambda: base.draw(rows, generator=generator),
+        alpha=1e6,
+        n_draws=20,
+        generator=generator,
+    )
+    # the drawn weights are nearly equal: their own spread adds a part of 1 in 200
+    standard_error = rows.std(0) / math.sqrt(5_000)
+    worst = float(((draws - rows.mean(0)).abs() / standard_error).max())
+    assert worst < 3.5  # 40 numbers: 3 for each of them, with 0.02 false alarms together
+
+
+def known_rows() -> Floats:
+    random = np.random.default_rng(12)
+    hidden = random.normal(size=(220, 9))
+    return np.column_stack([hidden, hidden[:, 0] ** 2 + 0.3 * random.normal(size=220)])
+
+
+def descriptors_of(features: Floats) -> Floats:
+    """Thirty features that are not negative, and one that is zero in all rows."""
+    mixing = np.random.default_rng(13).normal(size=(features.shape[1], 30))
+    return np.column_stack([np.exp(0.5 * np.tanh(features @ mixing)), np.zeros(len(features))])
+
+
+@pytest.fixture(scope="module")
+def unusualness() -> Unusualness:
+    return fit_unusualness(
+        known_rows(), descriptors_of(known_rows()), training=FlowTraining(max_epochs=8)
+    )
+
+
+def plain_surprise(value: float, known_values: Floats) -> float:
+    """-log of the share of known values above a value, exponential beyond the 90th percentile."""
+    ordered = np.sort(known_values)
+    n = len(ordered)
+    threshold = np.quantile(ordered, 0.9)
+    share = np.interp(value, ordered, [1 - (i + 0.5) / n for i in range(n)])
+    surprise = -math.log(max(share, 0.1))
+    if value > threshold:
+        surprise += (value - threshold) / np.mean(ordered[ordered > threshold] - threshold)
+    return surprise
+
+
+def plain_surprises(scores: Floats, known_scores: Floats) -> list[float]:
+    """Surprises of one row with four scores among those of the rows (4, n) of a fold."""
+    unlikely = plain_surprise(-scores[0], -known_scores[0])
+    likely = plain_surprise(scores[0], known_scores[0])
+    one_sided = [plain_surprise(scores[i], known_scores[i]) for i in (1, 2, 3)]
+    return [max(unlikely, likely) - math.log(2), *one_sided]
+
+
+def plain_scores(unusualness: Unusualness, k: int, features: Floats, descriptor: Floats) -> Floats:
+    """The four scores of one row compared with the rows outside of fold k."""
+    x = (features - unusualness.centres[k].numpy()) @ unusualness.rotations[k].numpy()
+    u, log_det = plain_transform(unusualness.flows, k, x)
+    covariance = np.eye(len(u)) + unusualness.flows.base.covariance[k].numpy()
+    centred = u - unusualness.flows.base.mean[k].numpy()
+    log_density = log_det - 0.5 * (
+        centred @ np.linalg.solve(covariance, centred)
+        + np.linalg.slogdet(2 * np.pi * covariance)[1]
+    )
+    is_other = unusualness.folds != k
+    search = NearestNeighbors(n_neighbors=10).fit(unusualness.rows[k].numpy()[is_other])
+    neighbours = search.kneighbors(x[None])[0][0, -1]
+    descriptors = unusualness.descriptors
+    directions = descriptors.directions[is_other].astype(np.float64)
+    cosines = directions @ descriptor[descriptors.columns] / np.linalg.norm(descriptor)
+    components = descriptors.components[k]
+    off_centre = descriptor[descriptors.columns] - descriptors.centres[k]
+    residual = np.linalg.norm(off_centre - components @ (components.T @ off_centre))
+    return np.array([log_density, neighbours, 1 - cosines.max(), residual])
+
+
+def test_p_values_are_the_counts_of_their_definition(unusualness: Unusualness) -> None:
+    new = np.concatenate([known_rows()[:3] + 0.4, known_rows()[3:5] + 3.0, known_rows()[5:6]])
+    descriptors = descriptors_of(new)
+    actual = unusualness.p_values(new, descriptors)
+    n = len(unusualness.folds)
+    n_folds = len(unusualness.centres)
+    for row, features in enumerate(new):
+        counts = np.zeros((n_folds, 5))
+        for k in range(n_folds):
+            known_scores = unusualness.scores[:, unusualness.folds == k]
+            scores = plain_scores(unusualness, k, features, descriptors[row])
+            parts = plain_surprises(scores, known_scores)
+            for known_row in known_scores.T:
+                known_parts = plain_surprises(known_row, known_scores)
+                counts[k, 0] += max(known_parts) >= max(parts) - 1e-7
+                for i in range(4):
+                    counts[k, 1 + i] += known_parts[i] >= parts[i] - 1e-7
+        p, density, neighbours, distance, residual = (1 + counts.sum(axis=0)) / (n + 1)
+        assert actual.p[row] == pytest.approx(p, abs=1e-12)
+        assert actual.density[row] == pytest.approx(density, abs=1e-12)
+        assert actual.neighbours[row] == pytest.approx(neighbours, abs=1e-12)
+        assert actual.distance[row] == pytest.approx(distance, abs=1e-12)
+        assert actual.residual[row] == pytest.approx(residual, abs=1e-12)
+        sizes = np.bincount(unusualness.folds)
+        of_flows = (1 + counts[:, 0] * n / sizes) / (n + 1)
+        assert actual.lowest[row] == pytest.approx(min(*of_flows, p), abs=1e-12)
+        assert actual.highest[row] == pytest.approx(max(*of_flows, p), abs=1e-12)
+
+
+def test_flags_at_a_false_discovery_rate_are_those_of_scipy() -> None:
+    p = np.random.default_rng(13).uniform(size=60) ** 3
+    expected = false_discovery_control(p, method="bh") <= 0.1
+    assert 0 < expected.sum() < 60
+    flagged = benjamini_hochberg(np.r_[p, np.nan], rate=0.1)
+    np.testing.assert_array_equal(flagged, np.r_[expected, False])
