@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bandgap.descriptors import DescriptorConfig, config_for, featurize
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.errors import BandgapError
-    from bandgap.research.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.explanation import explain_predictions
     from bandgap.runs.html_report import write_report
@@ -49,7 +48,6 @@ __all__ = [
     "demo_source_folder",
     "explain_predictions",
     "featurize",
-    "gp",
     "load_demo",
     "load_run",
     "load_source",
@@ -83,7 +81,6 @@ _MODULE_OF = {
     "demo_source_folder": "bandgap.datasets.demo",
     "explain_predictions": "bandgap.runs.explanation",
     "featurize": "bandgap.descriptors",
-    "gp": "bandgap.research.vecchia",
     "load_demo": "bandgap.datasets.demo",
     "load_run": "bandgap.runs.stored",
     "load_source": "bandgap.sources.stored",

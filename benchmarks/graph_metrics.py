@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import ks_2samp
 
 from bandgap.foundation.errors import InputError
 from bandgap.proposals.properties import ks_statistic
@@ -126,7 +127,7 @@ def graph_distances(
         degree=mmd(*degrees, sigma=SIGMA_DEGREE),
         clustering=mmd(*clusterings, sigma=SIGMA_CLUSTERING),
         spectrum=mmd(*spectra, sigma=SIGMA_SPECTRUM),
-        density_ks=ks_statistic(*densities),
+        density_ks=float(ks_2samp(*densities).statistic),
         degree_exponential=mmd(*degrees, sigma=SIGMA_DEGREE, kernel="exponential"),
     )
 

@@ -19,16 +19,16 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import coverage, crps_gaussian, rmse
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.standardise import fit_standardiser
+from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.research.assumed_density.belief import Floats, fresh_belief
 from bandgap.research.assumed_density.passes import take_in
 from bandgap.research.assumed_density.prior_sites import refine_prior
-from bandgap.networks.standardise import fit_standardiser
-from bandgap.posterior import FactorisedNetworkPosterior
-from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.research.posteriors.factorised_network import FactorisedNetworkPosterior
+from bandgap.research.shared.moment_transfer import CLIP
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
-from bandgap.research.shared.moment_transfer import CLIP
 
 OURS = "pbp"
 SCRATCH = "PBP from a random start"

@@ -28,6 +28,7 @@ from bandgap.evaluation.metrics import coverage, crps_mixture, rmse
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.diagnostics import ess_bulk, mean_error
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.research.vecchia import gp
 from bandgap.research.vecchia.chains import Draws
 from bandgap.research.vecchia.langevin import LangevinConfig, sample_langevin
@@ -35,7 +36,6 @@ from bandgap.research.vecchia.likelihood import Blocks, Theta, build_blocks
 from bandgap.research.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.research.vecchia.scoring import find_mode
 from bandgap.research.vecchia.target import Target
-from bandgap.predictions.mixtures import mixture_quantiles
 from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
 from benchmarks.vecchia_rivals import RivalPrediction, gpytorch_process, sklearn_exact

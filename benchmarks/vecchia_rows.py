@@ -13,10 +13,10 @@ from bandgap.datasets.table import learnable
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.research.shared.deep_kernel import rows_of
 from bandgap.research.vecchia.ordering import Floats
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
-from bandgap.research.shared.deep_kernel import rows_of
 from bandgap.transfer.shared.method import Scales, TargetData
 
 FILE: Final = "qm9_gap/qm9_gap.extxyz.gz"

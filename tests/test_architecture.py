@@ -29,6 +29,7 @@ LAYERS = (
     ("sources", "evaluation"),
     ("posterior",),
     ("transfer",),
+    ("research",),
     ("runs",),
     ("jobs",),
     ("cli",),
@@ -166,6 +167,17 @@ def test_docstrings_of_packages_say_what_does_not_belong_in_them() -> None:
         if "\nNot here: " not in (ast.get_docstring(module) or "")
     ]
     assert incomplete == []
+
+
+def test_nothing_outside_the_research_package_imports_it() -> None:
+    imports = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path in [*python_files(PACKAGE), *python_files(APP)]
+        if PACKAGE / "research" not in path.parents
+        for line, module in imports_of(path)
+        if f"{module}.".startswith("bandgap.research.")
+    ]
+    assert imports == []
 
 
 def test_package_never_imports_streamlit_or_the_app() -> None:

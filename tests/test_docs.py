@@ -196,25 +196,26 @@ def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> N
     check_headings("CSV columns", columns, "reference/csv-columns.md")
 
 
-def test_every_method_has_a_heading() -> None:
-    pages = [
+METHOD_PAGES = [
+    *(
         f"explanation/methods/{path.name}"
         for path in sorted((DOCS / "explanation/methods").glob("*.md"))
         if path.name != "index.md"
-    ]
-    check_headings("methods", METHODS, *pages)
+    ),
+    "research/methods.md",
+]
+
+
+def test_every_method_has_a_heading() -> None:
+    check_headings("methods", METHODS, *METHOD_PAGES)
     check_headings("methods", METHODS, "reference/settings.md")
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_description_of_a_method_states_its_standing(name: str) -> None:
-    for path in sorted((DOCS / "explanation/methods").glob("*.md")):
-        if name in headings(path.read_text(encoding="utf-8")):
-            section = (
-                path.read_text(encoding="utf-8")
-                .partition(f"\n## {name}\n")[2]
-                .partition("\n## ")[0]
-            )
+    for page in METHOD_PAGES:
+        if name in headings(text_of(page)):
+            section = text_of(page).partition(f"\n## {name}\n")[2].partition("\n## ")[0]
             assert f"Standing: {METHODS[name].standing}." in section
             assert "**Model.**" in section and "**When to use it.**" in section
 
@@ -229,8 +230,9 @@ NEEDS = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_table_of_methods_has_a_row_with_the_properties_of_the_method(name: str) -> None:
-    page = "explanation/methods/index.md"
     method = METHODS[name]
+    is_research = method.standing == "research"
+    page = "research/methods.md" if is_research else "explanation/methods/index.md"
     new_elements = ("yes" if method.new_elements else "no") if method.transfers else ""
     levels = "as features" if method.levels else "as baseline"
     expected = [method.standing, new_elements, levels, NEEDS[method.needs]]

@@ -13,7 +13,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose_run
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.proposals import GenerateBy, load_proposals, submit_proposals
+from bandgap.jobs.proposals import load_proposals, submit_proposals
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
@@ -22,7 +22,6 @@ from bandgap.predictions.window import Window
 DEMO = "The demo molecules"
 MOST_LISTED = 200
 MOST_GENERATED = 5_000
-_BY: dict[str, GenerateBy] = {"Random changes": "mutation", "Network": "network"}
 
 
 def page() -> None:
@@ -84,18 +83,8 @@ def proposal_form(run: RunRow) -> None:
             1_000,
             step=100,
             width=190,
-            help="Molecules that are generated; the best of them are listed. 1,000 take a few "
-            "minutes.",
-        )
-        by = st.segmented_control(
-            "Generate by",
-            list(_BY),
-            default="Random changes",
-            required=True,
-            help="One to three random changes of a known molecule, or the edge-by-edge graph "
-            "network, which is trained first (some minutes) and had fewer molecules in the window "
-            "where both were measured."
-            + help_link("explanation/proposals", "Proposals for a gap window"),
+            help="Each is one to three random changes of a known molecule; the best are listed. "
+            "1,000 take a few minutes.",
         )
     reason = _reason_not_to_start(window)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -103,10 +92,7 @@ def proposal_form(run: RunRow) -> None:
         if reason:
             st.caption(reason, width="content")
     if is_started and window is not None:
-        submit = partial(
-            _submit, run, dataset, window, int(count), int(generated), _BY[by or "Random changes"]
-        )
-        carry_out(submit)
+        carry_out(partial(_submit, run, dataset, window, int(count), int(generated)))
 
 
 def _reason_not_to_start(window: Window | None) -> str:
@@ -118,9 +104,7 @@ def _reason_not_to_start(window: Window | None) -> str:
     return ""
 
 
-def _submit(
-    run: RunRow, dataset: str, window: Window, count: int, generated: int, generate_by: GenerateBy
-) -> None:
+def _submit(run: RunRow, dataset: str, window: Window, count: int, generated: int) -> None:
     """Submit the job; the same form instance gives the same job."""
     key = f"propose-{run.id}-{session.form_key('propose')}"
     submit_proposals(
@@ -131,7 +115,6 @@ def _submit(
         window=window,
         count=count,
         generated=generated,
-        generate_by=generate_by,
         seed=run.request.seed,
         key=key,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,13 +11,6 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import check_exist, descriptor_cache, load_structures, print_note
 from bandgap.cli.zipped_run import takes_zipped_run
-
-if TYPE_CHECKING:
-    from bandgap.foundation.progress import Progress
-    from bandgap.proposals.candidates import KnownMolecules
-    from bandgap.research.molecules.molecule_training import MoleculeGenerator
-
-GenerateBy = Literal["mutation", "network"]
 
 
 @takes_zipped_run("model")
@@ -54,25 +47,6 @@ def propose(
         int,
         typer.Option(min=1, help="How many molecules to generate, of which the best are listed."),
     ] = 1_000,
-    generate_by: Annotated[
-        GenerateBy,
-        typer.Option(
-            "--by",
-            help="mutation: one to three random changes of a known molecule. network: the "
-            "edge-by-edge graph network, which is trained first.",
-        ),
-    ] = "mutation",
-    generator: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --by network: folder of the trained network. It is read if it exists, else "
-            "written after the training.",
-        ),
-    ] = None,
-    steps: Annotated[
-        int, typer.Option(min=1, help="With --by network: most steps of the training.")
-    ] = 1_500,
     compared: Annotated[
         int,
         typer.Option(
@@ -85,7 +59,7 @@ def propose(
 ) -> None:
     """Propose molecules whose gap probably lies in a window, and write them as a CSV.
 
-    Experimental. Molecules are generated, embedded in 3D by RDKit, predicted with
+    Experimental. Known molecules are changed at random, embedded in 3D by RDKit, predicted with
     the run, and ranked by the probability that the gap lies in the window; molecules unlike those
     that the run learned from, by their p-value or with a warning, are at the end. Known molecules
     are marked. The gaps are those of isolated molecules: the crystal packing is unknown. FILE.json
@@ -97,8 +71,6 @@ def propose(
     from bandgap.storage.manifests import read_manifest
 
     target = Window.parse(window)
-    if generator is not None and generate_by != "network":
-        raise typer.BadParameter("--generator is for --by network. Add it, or leave it out.")
     check_exist(structures)
     read_manifest(model, kind="run")
 
@@ -124,21 +96,15 @@ def propose(
         records = load_structures(structures, progress=progress)
         known_set = known_molecules(records, progress=progress)
         print_note(known_set.sentence)
-        network = (
-            _generator(known_set, generator, n_steps=steps, seed=seed, progress=progress)
-            if generate_by == "network"
-            else None
-        )
         proposed = propose_molecules(
             model,
             known_set,
             settings,
-            generator=network,
             cache=descriptor_cache(),
             progress=progress,
         )
     write_whole(out, csv_of_columns(proposed.columns()))
-    body = description(model, proposed, generate_by, seed=seed)
+    body = description(model, proposed, seed=seed)
     write_companion(out, body)
     if extxyz is not None:
         write_whole(extxyz, extxyz_text(proposed))
@@ -151,32 +117,3 @@ def propose(
     )
     for sentence in notes(proposed):
         print_note(sentence)
-
-
-def _generator(
-    known_set: KnownMolecules, folder: Path | None, *, n_steps: int, seed: int, progress: Progress
-) -> MoleculeGenerator:
-    """Return the stored generator of a folder, or train one and store it there."""
-    from bandgap.research.molecules.molecule_training import (
-        KIND,
-        MoleculeTraining,
-        load_generator,
-        save_generator,
-        train_generator,
-    )
-    from bandgap.storage.result_folders import check_result_folder
-
-    if folder is not None and (folder / "manifest.json").exists():
-        return load_generator(folder)
-    if folder is not None:
-        check_result_folder(folder, kind=KIND)
-    network = train_generator(
-        known_set.graphs,
-        known_set.smiles,
-        MoleculeTraining(n_steps=n_steps),
-        seed=seed,
-        progress=progress,
-    )
-    if folder is not None:
-        save_generator(network, folder)
-    return network

@@ -38,17 +38,16 @@ _NORMALISATIONS = typing.get_args(Normalisation)
 # The registry of blocks by their setting, in their order in the vector.
 BLOCKS: Mapping[str, Block] = Registry(
     {
-        "composition": "bandgap.descriptors.composition",
-        "neighbours": "bandgap.descriptors.neighbours",
-        "soap": "bandgap.descriptors.soap",
-        "potential": "bandgap.descriptors.potentials",
-        "second_potential": "bandgap.descriptors.potentials.second",
-        "graph": "bandgap.descriptors.graphs",
-        "bonds": "bandgap.descriptors.bond_graphs",
-        "size": "bandgap.descriptors.size",
-        "levels": "bandgap.descriptors.electron_levels",
+        "composition": "bandgap.descriptors.composition:BLOCK",
+        "neighbours": "bandgap.descriptors.neighbours:BLOCK",
+        "soap": "bandgap.descriptors.soap:BLOCK",
+        "potential": "bandgap.descriptors.potentials:BLOCK",
+        "second_potential": "bandgap.descriptors.potentials.second:BLOCK",
+        "graph": "bandgap.descriptors.graphs:BLOCK",
+        "bonds": "bandgap.descriptors.bond_graphs:BLOCK",
+        "size": "bandgap.descriptors.size:BLOCK",
+        "levels": "bandgap.descriptors.electron_levels:BLOCK",
     },
-    attribute="BLOCK",
 )
 _NONE = "none"  # value of `levels` and `potential` for no block
 

@@ -1,11 +1,13 @@
 """Names and objects that are imported from their modules when they are first used.
 
 The dashboard uses packages of which other modules import ASE or torch, and a command needs one of
-many methods, blocks or formats.
+many methods, blocks or formats. Other packages add to a registry by entry points.
 """
 
 import importlib
+import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -27,25 +29,35 @@ class Registry(Mapping[str, T]):
 
     Parameters
     ----------
-    modules
-        Dotted name of the module of each object.
-    attribute
-        Name of the object in its module.
+    objects
+        Where each object is, as "module:name".
+    group
+        Entry points of this group, of any installed package, are further objects. The metadata of
+        the packages are read where a name is not among `objects`, or all names are listed.
     """
 
-    def __init__(self, modules: Mapping[str, str], *, attribute: str) -> None:
-        self._modules = dict(modules)
-        self._attribute = attribute
+    def __init__(self, objects: Mapping[str, str], *, group: str = "") -> None:
+        self._objects = dict(objects)
+        self._group = group
+
+    @cached_property
+    def _all_objects(self) -> Mapping[str, str]:
+        points = importlib.metadata.entry_points(group=self._group) if self._group else ()
+        return self._objects | {
+            point.name: point.value for point in points if point.name not in self._objects
+        }
 
     def __getitem__(self, name: str) -> T:
-        value: T = getattr(importlib.import_module(self._modules[name]), self._attribute)
+        path = self._objects.get(name) or self._all_objects[name]
+        module, _, attribute = path.partition(":")
+        value: T = getattr(importlib.import_module(module), attribute)
         return value
 
     def __contains__(self, name: object) -> bool:
-        return name in self._modules
+        return name in self._objects or name in self._all_objects
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return iter(self._all_objects)
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._all_objects)

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pandas as pd
 
@@ -19,8 +19,6 @@ MOLECULES: Final = "proposed.extxyz"
 DRAWINGS: Final = "drawings.json"  # structural formulas as SVG, one for each row
 SHAPES: Final = "shapes.safetensors"
 DESCRIPTION: Final = "description.json"
-
-GenerateBy = Literal["mutation", "network"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +46,6 @@ def submit_proposals(
     window: Window,
     count: int,
     generated: int,
-    generate_by: GenerateBy,
     seed: int,
     key: str,
 ) -> Job:
@@ -59,7 +56,6 @@ def submit_proposals(
         "window": str(window),
         "count": count,
         "generated": generated,
-        "generate_by": generate_by,
         "seed": seed,
     }
     title = f"Proposing molecules of {window.label}"

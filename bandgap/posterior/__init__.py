@@ -1,6 +1,7 @@
 """Posteriors: their draws, predictions and stored form, one module for each kind.
 
-The module of a kind is imported when a posterior of that kind is restored or named.
+The module of a kind is imported when a posterior of that kind is restored or named. Other packages
+add kinds by entry points of the group `bandgap.posteriors`.
 
 Not here: how posteriors are fitted (`transfer`, `inference`).
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.lazy import names_of
+from bandgap.foundation.lazy import Registry, names_of
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -25,8 +26,6 @@ from bandgap.posterior.protocol import (
 if TYPE_CHECKING:
     from bandgap.posterior.baseline import Baseline, BaselinePosterior
     from bandgap.posterior.conformal import ConformalPosterior
-    from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
-    from bandgap.research.posteriors.factorised_network import FactorisedNetworkPosterior
     from bandgap.posterior.feature_gp import FeatureGPPosterior
     from bandgap.posterior.gaussian_process import GaussianProcessPosterior
     from bandgap.posterior.last_layer import LastLayerPosterior
@@ -41,8 +40,6 @@ _MODULES = {
     "Baseline": "baseline",
     "BaselinePosterior": "baseline",
     "ConformalPosterior": "conformal",
-    "DeepKernelPosterior": "deep_kernel",
-    "FactorisedNetworkPosterior": "factorised_network",
     "FeatureGPPosterior": "feature_gp",
     "GaussianProcessPosterior": "gaussian_process",
     "LastLayerPosterior": "last_layer",
@@ -56,18 +53,19 @@ _MODULES = {
     "mix": "mixture",
 }
 
-# Class of each kind that contains no other posterior.
-CLASSES: Mapping[str, str] = {
-    "network": "NetworkPosterior",
-    "scaled_network": "ScaledNetworkPosterior",
-    "last_layer": "LastLayerPosterior",
-    "feature_gp": "FeatureGPPosterior",
-    "conformal": "ConformalPosterior",
-    "gaussian_process": "GaussianProcessPosterior",
-    "factorised_network": "FactorisedNetworkPosterior",
-    "deep_kernel": "DeepKernelPosterior",
-    "parts_gp": "PartsGPPosterior",
-}
+# Classes of the kinds that contain no other posterior, and entry points of further kinds.
+KINDS: Mapping[str, type[StoredPosterior]] = Registry(
+    {
+        "network": f"{__name__}.network:NetworkPosterior",
+        "scaled_network": f"{__name__}.network:ScaledNetworkPosterior",
+        "last_layer": f"{__name__}.last_layer:LastLayerPosterior",
+        "feature_gp": f"{__name__}.feature_gp:FeatureGPPosterior",
+        "conformal": f"{__name__}.conformal:ConformalPosterior",
+        "gaussian_process": f"{__name__}.gaussian_process:GaussianProcessPosterior",
+        "parts_gp": f"{__name__}.parts_gp:PartsGPPosterior",
+    },
+    group="bandgap.posteriors",
+)
 CONTAINERS = ("mixture", "pool", "baseline", "metals")
 
 
@@ -81,11 +79,10 @@ def restore_posterior(
     kind = scalars.get("kind", "network")
     if kind in CONTAINERS:
         return _restore_container(kind, arrays, scalars=scalars, diagnostics=diagnostics)
-    if kind not in CLASSES:
-        accepted = ", ".join([*CLASSES, *CONTAINERS])
+    if kind not in KINDS:
+        accepted = ", ".join([*KINDS, *CONTAINERS])
         raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
-    posterior_class: type[StoredPosterior] = __getattr__(CLASSES[kind])
-    return posterior_class.from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
+    return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
 
 
 def _restore_container(
@@ -120,14 +117,12 @@ def _restore_container(
 
 
 __all__ = [
-    "CLASSES",
     "CONTAINERS",
+    "KINDS",
     "Baseline",
     "BaselinePosterior",
     "ConformalPosterior",
-    "DeepKernelPosterior",
     "Diagnostics",
-    "FactorisedNetworkPosterior",
     "FeatureGPPosterior",
     "Floats",
     "GaussianProcessPosterior",

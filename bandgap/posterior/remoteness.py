@@ -1,12 +1,11 @@
 """How far structures are from the training rows, for posteriors with a kernel on deep features."""
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.posterior.baseline import BaselinePosterior
-from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.posterior.metals import MetalsPosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.protocol import Floats, Posterior
@@ -14,6 +13,15 @@ from bandgap.posterior.protocol import Floats, Posterior
 # Share of the process's sd, nine tenths of its variance, above which the training rows hardly
 # constrain a prediction.
 FAR = 0.95
+
+
+@runtime_checkable
+class HasFarShare(Protocol):
+    """A posterior that knows how far structures are from its training rows."""
+
+    def far_share(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return the sd of the noise-free gap relative to that far from all data, (n,)."""
+        ...
 
 
 def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Floats | None:
@@ -35,4 +43,4 @@ def far_shares(posterior: Posterior, features: NDArray[np.floating[Any]]) -> Flo
             if (part := far_shares(member, features)) is not None
         ]
         return np.asarray(np.min(parts, axis=0)) if len(parts) == len(posterior.members) else None
-    return posterior.far_share(features) if isinstance(posterior, DeepKernelPosterior) else None
+    return posterior.far_share(features) if isinstance(posterior, HasFarShare) else None

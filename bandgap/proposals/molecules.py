@@ -1,4 +1,4 @@
-"""Molecules as graphs of heavy atoms with labels and bond orders, and their breadth-first walks.
+"""Molecules as graphs of heavy atoms with labels and bond orders, and random changes of them.
 
 The valence of a label includes hydrogens, which are no nodes: a graph whose bonds use no more than
 the valence of every atom is completed by hydrogens. Bonds are kekulised. Needs no RDKit.
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
-from bandgap.research.molecules.sequences import breadth_first
 
 Ints = NDArray[np.int64]
 
@@ -60,23 +59,6 @@ class MoleculeGraph:
         return sum(label.charge for label in self.labels)
 
 
-@dataclass(frozen=True, eq=False)
-class MoleculeWalk:
-    """Bonds in the order in which they are drawn.
-
-    Parameters
-    ----------
-    labels
-        Index of the label of every atom, (N,), atoms in the order of their appearance.
-    edges, orders
-        Bonds (n, 2), sender first, and their orders (n,).
-    """
-
-    labels: Ints
-    edges: Ints
-    orders: Ints
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """The atom labels of a training set, sorted.
@@ -119,31 +101,6 @@ class Vocabulary:
     @property
     def valences(self) -> Ints:
         return np.array([label.valence for label in self.labels], dtype=np.int64)
-
-
-def random_walk(
-    graph: MoleculeGraph, vocabulary: Vocabulary, rng: np.random.Generator
-) -> MoleculeWalk:
-    """Return the bonds of a molecule, breadth-first from a random heavy atom."""
-    order_of = {
-        frozenset(edge): order
-        for edge, order in zip(map(tuple, graph.edges.tolist()), graph.orders.tolist(), strict=True)
-    }
-    walk = breadth_first(graph.edges, rng)
-    atoms = list(dict.fromkeys(walk.ravel().tolist()))
-    number_of = {atom: number for number, atom in enumerate(atoms)}
-    index_of = {label: index for index, label in enumerate(vocabulary.labels)}
-    return MoleculeWalk(
-        np.array([index_of[graph.labels[atom]] for atom in atoms], dtype=np.int64),
-        np.array([[number_of[s], number_of[r]] for s, r in walk.tolist()], dtype=np.int64),
-        np.array([order_of[frozenset(edge)] for edge in walk.tolist()], dtype=np.int64),
-    )
-
-
-def graph_of_walk(walk: MoleculeWalk, vocabulary: Vocabulary) -> MoleculeGraph:
-    """Return the molecule of a walk."""
-    labels = tuple(vocabulary.labels[index] for index in walk.labels.tolist())
-    return MoleculeGraph(labels, walk.edges, walk.orders)
 
 
 def mutated(

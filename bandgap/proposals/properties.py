@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import ks_2samp
 
 from bandgap.descriptors.rdkit_package import rdkit_module
 
@@ -37,12 +38,6 @@ def property_distances(first: Sequence[str], second: Sequence[str]) -> dict[str,
     """
     values = property_values(first)
     other_values = property_values(second)
-    return {name: ks_statistic(values[name], other_values[name]) for name in PROPERTIES}
-
-
-def ks_statistic(first: Floats, second: Floats) -> float:
-    """Return the largest difference of the empirical distribution functions of two samples."""
-    points = np.concatenate([first, second])
-    below_first = np.searchsorted(np.sort(first), points, side="right") / len(first)
-    below_second = np.searchsorted(np.sort(second), points, side="right") / len(second)
-    return float(np.abs(below_first - below_second).max())
+    return {
+        name: float(ks_2samp(values[name], other_values[name]).statistic) for name in PROPERTIES
+    }

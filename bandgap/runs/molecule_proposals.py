@@ -215,7 +215,7 @@ def propose_molecules(
     known_set: KnownMolecules,
     settings: ProposalSettings,
     *,
-    generator: MoleculeSampler | None,
+    generator: MoleculeSampler | None = None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> ProposedMolecules:
@@ -230,7 +230,8 @@ def propose_molecules(
     settings
         Window, numbers and seed.
     generator
-        Trained generator or another sampler, or None for random changes of the known molecules.
+        A sampler such as `research.molecules.molecule_training.MoleculeGenerator`, or None for
+        random changes of the known molecules.
     cache
         Cache of descriptors.
     progress

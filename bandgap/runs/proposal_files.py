@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bandgap.predictions.extxyz import interval_numbers, usable_rows
 from bandgap.runs.companion import UNITS, companion
@@ -10,8 +10,6 @@ from bandgap.runs.molecule_proposals import PACKING_NOTE, ProposedMolecules
 from bandgap.runs.requests import PredictRequest
 from bandgap.storage.manifests import read_manifest
 from bandgap.structures.formats.xyz import extxyz_blocks
-
-GenerateBy = Literal["mutation", "network"]
 
 
 def extxyz_text(proposed: ProposedMolecules) -> str:
@@ -36,9 +34,7 @@ def extxyz_text(proposed: ProposedMolecules) -> str:
     return "".join(extxyz_blocks(proposed.records, comments))
 
 
-def description(
-    model_folder: Path, proposed: ProposedMolecules, generate_by: GenerateBy, *, seed: int
-) -> dict[str, Any]:
+def description(model_folder: Path, proposed: ProposedMolecules, *, seed: int) -> dict[str, Any]:
     """Return the content of the JSON file next to the table."""
     body = companion(
         read_manifest(model_folder, kind="run"),
@@ -48,7 +44,6 @@ def description(
     )
     return body | {
         "kind": "bandgap proposals",
-        "generated_by": generate_by,
         "seed_of_proposals": seed,
         "counts": dataclasses.asdict(proposed.counts),
         "geometry_rms_eV": proposed.geometry_rms_eV,

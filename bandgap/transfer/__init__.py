@@ -1,9 +1,11 @@
 """Transfer methods: one file for each, which describes the method in its `METHOD`.
 
-`NAMES` lists them. A method's module is imported when the method is first used, so that listing
-methods or predicting loads no sampler.
+`METHODS` has those of this package and all entry points of the group `bandgap.methods`: the
+research methods, and those of other packages. A method's module is imported when the method is
+first used, so that predicting loads no sampler.
 
-Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
+Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`),
+methods for research (`research`).
 """
 
 from collections.abc import Mapping
@@ -16,33 +18,15 @@ if TYPE_CHECKING:
     from bandgap.transfer.shared.method import Method, TargetData
 
 # In the order in which they are listed; each is a module of this package.
-NAMES = (
+_CORE = (
     "btl_pcp_pe",
-    "btl_pcp_sg",
-    "btl_pcp_vi",
-    "btl_vi",
-    "pbp",
-    "sspbp",
-    "btl_bnn",
-    "bnn",
     "feature_gp",
-    "vecchia_gp",
-    "ulisse_gp",
     "nptl",
-    "nptl_head",
-    "nptl_soup",
-    "nptl_greedy_soup",
     "last_layer_horseshoe",
     "last_layer_pcp",
     "last_layer_ridge",
-    "last_layer_ols",
-    "mc_dropout",
     "ensemble",
-    "l2sp",
-    "ptyl",
-    "sghmc",
     "fine_tune",
-    "two_stage",
     "freeze",
     "target_only",
     "kernel_ridge",
@@ -53,9 +37,8 @@ NAMES = (
     "stacking",
 )
 
-
 METHODS: Mapping[str, "Method"] = Registry(
-    {name: f"{__name__}.{name}" for name in NAMES}, attribute="METHOD"
+    {name: f"{__name__}.{name}:METHOD" for name in _CORE}, group="bandgap.methods"
 )
 
 
@@ -65,7 +48,9 @@ def check_method_name(name: str) -> None:
     It imports no method.
     """
     if name not in METHODS:
-        raise ConfigError(f"transfer method {name!r} does not exist. Accepted: {', '.join(NAMES)}.")
+        raise ConfigError(
+            f"transfer method {name!r} does not exist. Accepted: {', '.join(METHODS)}."
+        )
 
 
 def get_method(name: str) -> "Method":
@@ -81,7 +66,7 @@ def without_source(name: str) -> "Method":
     """
     method = get_method(name)
     if method.transfers:
-        accepted = ", ".join(other for other in NAMES if not METHODS[other].transfers)
+        accepted = ", ".join(other for other in METHODS if not METHODS[other].transfers)
         raise ConfigError(
             f"{name} transfers from a source model, and the source is none. Give one: `--source "
             "DIR` (on the page Train, Source model), or a "
@@ -92,7 +77,6 @@ def without_source(name: str) -> "Method":
 
 __all__ = [
     "METHODS",
-    "NAMES",
     "Method",
     "TargetData",
     "check_method_name",

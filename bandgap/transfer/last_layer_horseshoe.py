@@ -99,7 +99,7 @@ def fit(
 METHOD: Final = Method(
     name="last_layer_horseshoe",
     family="output layer alone",
-    standing="research",
+    standing="alternative",
     title="Bayesian output layer, horseshoe",
     summary=(
         "Keeps the source model's hidden layers. A few output weights may change much, the "

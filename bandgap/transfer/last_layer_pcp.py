@@ -201,7 +201,7 @@ def _judge(log_x: Floats) -> dict[str, float]:
 METHOD: Final = Method(
     name="last_layer_pcp",
     family="output layer alone",
-    standing="research",
+    standing="alternative",
     title="Bayesian output layer, penalized complexity",
     summary=(
         "Keeps the source model's hidden layers. All output weights may change; the data "

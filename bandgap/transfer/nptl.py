@@ -22,10 +22,10 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.inference.batch.bootstrap import block_weights, collapse, stream
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
-from bandgap.research.flows.nonparametric import BaseMeasure, dirichlet_weights
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost

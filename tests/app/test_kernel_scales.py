@@ -11,9 +11,9 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app.components.posterior.kernel_view import far_words, length_words, smoothness_words
-from bandgap.research.vecchia.correlation import half_integer
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
+from bandgap.research.vecchia.correlation import half_integer
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
 

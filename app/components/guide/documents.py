@@ -59,6 +59,7 @@ GROUPS = MappingProxyType(
             "explanation/methods/many-networks",
             "explanation/methods/without-transfer",
         ),
+        "Research": ("research/methods", "research/molecules"),
         "Reference": (
             "reference/file-formats",
             "reference/csv-columns",

@@ -22,7 +22,7 @@ def kernel(files: RunFiles) -> None:
     st.subheader(
         "How far one crystal tells of another",
         anchor=False,
-        help=_HELP + help_link("explanation/methods/output-layer", "vecchia_gp"),
+        help=_HELP + help_link("research/methods", "vecchia_gp"),
     )
     smoothness = files.figures.get("smoothness", 0.0)
     length = (

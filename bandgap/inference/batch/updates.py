@@ -13,13 +13,15 @@ The momentum a is 1 minus the friction.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bandgap.inference.batch.kernels import Layers, Stack
-from bandgap.research.stochastic_gradient.sghmc import update_velocity, velocity_noise_variance
+
+Friction = TypeVar("Friction", float, Tensor)
 
 
 class Mover(Protocol):
@@ -99,6 +101,19 @@ class Hamiltonian:
                 normals = generator.standard_normal((rows, velocity.shape[2]))
                 added = torch.from_numpy(np.sqrt(variance) * normals)
                 velocity[sample, :rows] += added.to(velocity.device, velocity.dtype)
+
+
+def update_velocity(velocity: Tensor, gradient: Tensor, *, step: float, friction: float) -> None:
+    """Replace `velocity`, in place, by (1 - friction) velocity + step gradient."""
+    velocity.mul_(1.0 - friction).add_(gradient, alpha=step)
+
+
+def velocity_noise_variance(net_friction: Friction, *, step: float, temperature: float) -> Friction:
+    """Return 2 (alpha - b) eta / tau, the variance of the noise that a step adds to a velocity.
+
+    `net_friction` is alpha - b, `temperature` 1 / tau.
+    """
+    return 2.0 * step * temperature * net_friction
 
 
 def annealed(learning_rate: float, *, share: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
@@ -17,14 +17,12 @@ from bandgap.jobs.tasks.records import read_records
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
 
-_N_STEPS: Final = 1_000  # of the network's training: about five minutes
-
 
 def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Write proposed molecules for the window of the payload; return the numbers of the list.
 
-    The payload has `run`, `dataset` ("" for the demo molecules), `window`, `count`, `generated`,
-    `generate_by` and `seed`.
+    The payload has `run`, `dataset` ("" for the demo molecules), `window`, `count`, `generated`
+    and `seed`.
     """
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.descriptors.rdkit_package import rdkit_module
@@ -33,7 +31,6 @@ def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.predictions.window import Window
     from bandgap.proposals.candidates import known_molecules
     from bandgap.proposals.chemistry import drawing_svg
-    from bandgap.research.molecules.molecule_training import MoleculeTraining, train_generator
     from bandgap.runs.molecule_proposals import ProposalSettings, check_model, propose_molecules
     from bandgap.runs.proposal_files import description, extxyz_text
     from bandgap.structures.drawing import shape_of
@@ -50,15 +47,6 @@ def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     check_model(model)
     seed = int(payload["seed"])
     known_set = known_molecules(_records(job, library, progress), progress=progress)
-    generator = None
-    if payload["generate_by"] == "network":
-        generator = train_generator(
-            known_set.graphs,
-            known_set.smiles,
-            MoleculeTraining(n_steps=_N_STEPS),
-            seed=seed,
-            progress=progress,
-        )
     proposed = propose_molecules(
         model,
         known_set,
@@ -68,12 +56,11 @@ def propose(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
             n_generated=int(payload["generated"]),
             seed=seed,
         ),
-        generator=generator,
         cache=DescriptorCache(home.cache),
         progress=progress,
     )
     progress(Update("drawing molecules"))
-    body = description(model, proposed, payload["generate_by"], seed=seed)
+    body = description(model, proposed, seed=seed)
     drawings = [drawing_svg(str(record.info["smiles"])) for record in proposed.records]
     with replaced_folder(proposal_folder(home, run.id, job.id)) as new:
         write_whole(new / TABLE, csv_of_columns(proposed.columns()))

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
+from bandgap.networks.perceptron import Params
 from bandgap.research.flows.masked_flow import (
     BatchMoments,
     FlowConfig,
@@ -16,14 +18,11 @@ from bandgap.research.flows.masked_flow import (
     transform,
 )
 from bandgap.research.flows.nonparametric import (
-    BaseMeasure,
     BasePosterior,
     base_posterior,
-    dirichlet_weights,
     log_density,
     weighted_loss,
 )
-from bandgap.networks.perceptron import Params
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.networks.perceptron import layers_of
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
-from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.cost import Cost
 from bandgap.research.shared.independent_scales import (
     IndependentScalesConfig,
     check_noise_share,
     sample_independent_scales,
 )
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.sampled_network import standardised
 

@@ -12,13 +12,13 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
-from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.cost import Cost
 from bandgap.research.shared.independent_scales import (
     IndependentScalesConfig,
     check_noise_share,
     sample_independent_scales,
 )
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 

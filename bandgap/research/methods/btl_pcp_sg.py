@@ -30,13 +30,13 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import condensed, point_estimate_scales
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.posterior import NetworkPosterior
+from bandgap.research.shared.stochastic_network import sample_stochastically
+from bandgap.research.shared.stochastic_start import SgSampler
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_prior import PointPriorConfig, check_prior, point_prior_problem
 from bandgap.transfer.shared.sampled_network import with_figures, with_sensitivity
-from bandgap.research.shared.stochastic_network import sample_stochastically
-from bandgap.research.shared.stochastic_start import SgSampler
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from bandgap.inference.network.draws import NetworkDraws
 from bandgap.inference.network.pcp_scales import VariationalScales, variational_scales
 from bandgap.inference.network.sampler import sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.networks.perceptron import layer_variances, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
@@ -41,6 +40,7 @@ from bandgap.priors.correlation import (
     UnreachableCorrelationError,
     rate_for_correlation,
 )
+from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData

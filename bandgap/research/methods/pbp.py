@@ -10,9 +10,9 @@ more hidden layers the moments neglect this dependence.
 from functools import partial
 from typing import Final
 
+from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method
-from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 
 fit: Final = partial(fit_by_moments, zero_probabilities=False)
 

@@ -33,13 +33,12 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
-from bandgap.inference.batch.updates import annealed
+from bandgap.inference.batch.updates import annealed, velocity_noise_variance
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
-from bandgap.research.stochastic_gradient.sghmc import velocity_noise_variance
 from bandgap.networks.swag import SnapshotPrior, snapshot_prior
 from bandgap.posterior import Floats, NetworkPosterior
-from bandgap.sources.model import SourceModel
 from bandgap.research.methods.ptyl import snapshots_of
+from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData

@@ -14,6 +14,8 @@ import numpy as np
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
+from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.research.unbiased_solves.langevin import (
     Problem,
     UlisseConfig,
@@ -22,10 +24,8 @@ from bandgap.research.unbiased_solves.langevin import (
 )
 from bandgap.research.vecchia.gp import ALL_ROWS, GPConfig, typical_scales, weak_priors
 from bandgap.research.vecchia.gp import fit as fit_process
-from bandgap.posterior import DeepKernelPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 START: Final = GPConfig(likelihood="vecchia", neighbours=20, sampler="none")

@@ -13,12 +13,12 @@ from typing import Final
 
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
+from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.research.vecchia.gp import GPConfig
 from bandgap.research.vecchia.gp import fit as fit_process
-from bandgap.posterior import DeepKernelPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.proposals.molecules import HIGHEST_ORDER, AtomLabel
 from bandgap.research.molecules.edge_network import (
     IMPOSSIBLE,
     Device,
@@ -39,7 +40,7 @@ from bandgap.research.molecules.edge_network import (
     with_new_node,
     with_slots,
 )
-from bandgap.proposals.molecules import HIGHEST_ORDER, AtomLabel, MoleculeWalk
+from bandgap.research.molecules.walks import MoleculeWalk
 
 Decision = Literal["stop", "first", "sender", "recipient", "label", "order"]
 Choice = Callable[[Decision, int, Tensor], Tensor]

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.proposals.molecules import (
+    MOST_HEAVY_ATOMS,
+    AtomLabel,
+    MoleculeGraph,
+    Vocabulary,
+)
 from bandgap.research.molecules.edge_network import Device
 from bandgap.research.molecules.edge_training import GRADIENT_NORM
 from bandgap.research.molecules.molecule_network import (
@@ -22,14 +28,7 @@ from bandgap.research.molecules.molecule_network import (
     log_likelihood,
     sample_walks,
 )
-from bandgap.proposals.molecules import (
-    MOST_HEAVY_ATOMS,
-    AtomLabel,
-    MoleculeGraph,
-    Vocabulary,
-    graph_of_walk,
-    random_walk,
-)
+from bandgap.research.molecules.walks import graph_of_walk, random_walk
 from bandgap.storage.manifests import (
     SCHEMA,
     damage_reported,

@@ -17,11 +17,11 @@ from scipy.special import gammainccinv
 from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
-from bandgap.research.assumed_density.belief import Gamma, Weights
-from bandgap.research.assumed_density.moments import output_moments
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.gaussian_process import NORMAL_SCORES
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+from bandgap.research.assumed_density.belief import Gamma, Weights
+from bandgap.research.assumed_density.moments import output_moments
 
 
 @dataclass(frozen=True, eq=False)

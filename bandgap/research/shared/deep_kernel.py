@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from bandgap.inference import diagnostics
-from bandgap.research.vecchia.gp import typical_scales, weak_process_priors
-from bandgap.posterior import DeepKernelPosterior, Diagnostics, Floats
+from bandgap.posterior import Diagnostics, Floats
 from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
+from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
+from bandgap.research.vecchia.gp import typical_scales, weak_process_priors
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers

@@ -17,13 +17,16 @@ import numpy as np
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.perceptron import layers_of
+from bandgap.posterior import Diagnostics
 from bandgap.research.assumed_density.belief import Belief, Floats, belief_around, with_average
 from bandgap.research.assumed_density.inclusion import units_on, weight_inclusion
 from bandgap.research.assumed_density.passes import MAX_BATCH, take_in
 from bandgap.research.assumed_density.prior_sites import refine_prior
-from bandgap.networks.perceptron import layers_of
-from bandgap.posterior import Diagnostics, FactorisedNetworkPosterior
-from bandgap.research.posteriors.factorised_network import clipped_features
+from bandgap.research.posteriors.factorised_network import (
+    FactorisedNetworkPosterior,
+    clipped_features,
+)
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer.shared.method import Scales, TargetData

@@ -13,6 +13,10 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
+from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
+from bandgap.research.shared.stochastic_start import ChainStart, SgSampler, find_start, sampler_for
 from bandgap.research.stochastic_gradient.gradients import control_variate
 from bandgap.research.stochastic_gradient.halving import sample_and_halve
 from bandgap.research.stochastic_gradient.network_target import NetworkTarget
@@ -21,10 +25,6 @@ from bandgap.research.stochastic_gradient.protocol import SamplerWarning
 from bandgap.research.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.research.stochastic_gradient.run import sample
 from bandgap.research.stochastic_gradient.samplers import AnyConfig
-from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
-from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
-from bandgap.research.shared.stochastic_start import ChainStart, SgSampler, find_start, sampler_for
 
 WATCHED_ROWS = 64  # training rows; f at these rows tells whether chains agree
 RECORDS = 400  # of scales and f in a chain

@@ -14,12 +14,13 @@ of the velocity, with the gradient of the mean loss.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.inference.batch.updates import update_velocity, velocity_noise_variance
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,
@@ -29,8 +30,6 @@ from bandgap.research.stochastic_gradient.protocol import (
     check_step,
     step_figures,
 )
-
-Friction = TypeVar("Friction", float, Tensor)
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,6 @@ def step(
     velocity = velocity.clone()
     update_velocity(velocity, g, step=h, friction=alpha)
     return SghmcState(position, velocity + noise), step_figures(g, g, h=h)
-
-
-def update_velocity(velocity: Tensor, gradient: Tensor, *, step: float, friction: float) -> None:
-    """Replace `velocity`, in place, by (1 - friction) velocity + step gradient."""
-    velocity.mul_(1.0 - friction).add_(gradient, alpha=step)
-
-
-def velocity_noise_variance(net_friction: Friction, *, step: float, temperature: float) -> Friction:
-    """Return 2 (alpha - b) eta / tau, the variance of the noise that a step adds to a velocity.
-
-    `net_friction` is alpha - b, `temperature` 1 / tau.
-    """
-    return 2.0 * step * temperature * net_friction
 
 
 ALGORITHM: Final = Algorithm(init, step, lambda state: state.position)

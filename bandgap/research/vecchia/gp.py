@@ -1,11 +1,11 @@
-"""A Gaussian process on any coordinates, with prediction intervals (`bandgap.gp`).
+"""A Gaussian process on any coordinates, with prediction intervals.
 
     y = x'beta + Z(s) + e,  Cov Z = sigma2 M(distance / rho),  e ~ N(0, tau2)
 
 Example: a field in the plane, observed at 400 places.
 
 >>> import numpy as np
->>> from bandgap import gp
+>>> from bandgap.research.vecchia import gp
 >>> rng = np.random.default_rng(0)
 >>> places = rng.random((400, 2))
 >>> y = np.sin(6 * places[:, 0]) + places[:, 1] + 0.1 * rng.standard_normal(400)
@@ -30,6 +30,7 @@ from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import part_of_checkpoint
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.research.vecchia.chains import Draws
 from bandgap.research.vecchia.engines import device_of, sites_on
 from bandgap.research.vecchia.exact import DenseSites
@@ -40,7 +41,6 @@ from bandgap.research.vecchia.sampling import drawn_at_maximum, maximum_by_batch
 from bandgap.research.vecchia.scoring import Mode, find_mode
 from bandgap.research.vecchia.settings import GPConfig
 from bandgap.research.vecchia.target import LogNormal, Priors, Target
-from bandgap.predictions.mixtures import mixture_quantiles
 
 __all__ = ["GPConfig", "GaussianProcess", "Prediction", "fit", "typical_scales", "weak_priors"]
 

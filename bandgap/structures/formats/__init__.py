@@ -27,9 +27,7 @@ _MODULES = (
     *("optimade", "json_structures", "ase_db", "parquet"),
 )
 # If the content of a file matches several formats, the first one is used.
-FORMATS: Mapping[str, Format] = Registry(
-    {name: f"{__name__}.{name}" for name in _MODULES}, attribute="FORMAT"
-)
+FORMATS: Mapping[str, Format] = Registry({name: f"{__name__}.{name}:FORMAT" for name in _MODULES})
 # Suffixes and names of each text format, and first bytes of each binary one, as in its `Format`.
 _SUFFIXES = {
     "cif": ("cif", "mcif"),

@@ -8,6 +8,8 @@ import torch
 from scipy.stats import beta, false_discovery_control, kstest
 from sklearn.neighbors import NearestNeighbors
 
+from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
+from bandgap.predictions.unusual_rows import benjamini_hochberg
 from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import (
     EPSILON,
@@ -18,14 +20,11 @@ from bandgap.research.flows.masked_flow import (
     transform,
 )
 from bandgap.research.flows.nonparametric import (
-    BaseMeasure,
     base_posterior,
-    dirichlet_weights,
     log_density,
     weighted_loss,
 )
 from bandgap.research.flows.unusualness import Unusualness, fit_unusualness
-from bandgap.predictions.unusual_rows import benjamini_hochberg
 from benchmarks.studies.flow_posteriors import base_draws
 
 Floats = np.ndarray

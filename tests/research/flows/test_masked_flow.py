@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import Params
 from bandgap.research.flows.masked_flow import (
     BatchMoments,
     FlowConfig,
@@ -16,7 +17,6 @@ from bandgap.research.flows.masked_flow import (
     transform,
 )
 from bandgap.research.flows.nonparametric import log_density
-from bandgap.networks.perceptron import Params
 
 
 def rough_flows(

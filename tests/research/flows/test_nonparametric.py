@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.research.flows.nonparametric import (
-    BaseMeasure,
     base_posterior,
-    dirichlet_weights,
     log_density,
     weighted_loss,
 )

@@ -7,12 +7,12 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.research.stochastic_gradient.samplers import CONFIGS
 from bandgap.networks.perceptron import layers_of
-from bandgap.transfer import METHODS
-from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 from bandgap.research.methods.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.research.shared.stochastic_start import SgSampler, sampler_for
+from bandgap.research.stochastic_gradient.samplers import CONFIGS
+from bandgap.transfer import METHODS
+from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 
 SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=12)
 

@@ -8,9 +8,9 @@ import torch
 
 from bandgap.foundation.errors import BandgapError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.transfer import TargetData
 from bandgap.research.methods.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.research.shared.stochastic_start import SgSampler
+from bandgap.transfer import TargetData
 from tests.statistical.by_library import source_of as source_with
 from tests.unit.inference.network.problems import plain, raw
 

@@ -10,8 +10,13 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig
+from bandgap.research.methods.mc_dropout import (
+    McDropoutConfig,
+    dropped_layer,
+    fit,
+    masked_posterior,
+)
 from bandgap.transfer import fine_tune
-from bandgap.research.methods.mc_dropout import McDropoutConfig, dropped_layer, fit, masked_posterior
 
 TRAINING = TrainingConfig(max_epochs=8, batch_size=8, learning_rate=3e-3)
 CONFIG = McDropoutConfig("source", "source", passes=40, training=TRAINING)

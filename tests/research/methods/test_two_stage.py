@@ -8,9 +8,9 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.training import TrainingConfig
+from bandgap.research.methods.two_stage import TwoStageConfig, fit
 from bandgap.transfer.freeze import FreezeConfig
 from bandgap.transfer.freeze import fit as fit_freeze
-from bandgap.research.methods.two_stage import TwoStageConfig, fit
 
 OUTPUT = TrainingConfig(learning_rate=1e-2, batch_size=8, max_epochs=40, patience=10)
 ALL = TrainingConfig(learning_rate=3e-3, batch_size=8, max_epochs=40, patience=10)

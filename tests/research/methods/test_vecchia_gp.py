@@ -9,13 +9,13 @@ from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError
-from bandgap.research.vecchia import langevin
-from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.posterior import restore_posterior
 from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.mixtures import mixture_sd
+from bandgap.research.vecchia import langevin
+from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData

@@ -12,6 +12,7 @@ from bandgap.datasets.demo import load_demo
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.proposals.candidates import known_molecules
 from bandgap.proposals.chemistry import smiles_of_graph
+from bandgap.proposals.molecules import MoleculeGraph, Vocabulary
 from bandgap.research.molecules.molecule_network import (
     MoleculeNetwork,
     MoleculeNetworkConfig,
@@ -20,13 +21,7 @@ from bandgap.research.molecules.molecule_network import (
     sample_walks,
     walk_molecules,
 )
-from bandgap.proposals.molecules import (
-    MoleculeGraph,
-    MoleculeWalk,
-    Vocabulary,
-    graph_of_walk,
-    random_walk,
-)
+from bandgap.research.molecules.walks import MoleculeWalk, graph_of_walk, random_walk
 
 
 def network_for(
@@ -179,3 +174,18 @@ def test_labels_of_no_valence_are_refused(molecules: list[MoleculeGraph]) -> Non
     vocabulary = Vocabulary.of(molecules)
     with pytest.raises(ConfigError, match="Accepted: 3 labels"):
         MoleculeNetwork(MoleculeNetworkConfig(3), vocabulary.labels)
+
+
+def test_walk_of_a_molecule_is_the_same_molecule(molecules: list[MoleculeGraph]) -> None:
+    from bandgap.proposals.chemistry import smiles_of_graph
+
+    vocabulary = Vocabulary.of(molecules)
+    rng = np.random.default_rng(0)
+    for graph in molecules:
+        for _ in range(5):
+            walk = random_walk(graph, vocabulary, rng)
+            assert walk.edges[0].tolist() == [0, 1]
+            assert np.all(np.diff(walk.edges[:, 0]) >= 0)
+            assert np.all(walk.edges[:, 1] > walk.edges[:, 0])
+            again = graph_of_walk(walk, vocabulary)
+            assert smiles_of_graph(again) == smiles_of_graph(graph)

@@ -15,6 +15,7 @@ from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError, Inp
 from bandgap.foundation.progress import Update
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import smiles_of_graph
+from bandgap.proposals.molecules import MoleculeGraph
 from bandgap.research.molecules.molecule_training import (
     MoleculeGenerator,
     MoleculeTraining,
@@ -23,7 +24,6 @@ from bandgap.research.molecules.molecule_training import (
     save_generator,
     train_generator,
 )
-from bandgap.proposals.molecules import MoleculeGraph
 from tests.unit.proposals.conftest import SMILES
 
 SMALL = MoleculeTraining(n_steps=12, batch_size=8, width=8, hidden=16, validation_share=0.2)

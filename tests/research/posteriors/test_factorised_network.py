@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from bandgap.research.assumed_density.belief import Gamma, Weights
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Diagnostics, FactorisedNetworkPosterior, restore_posterior
+from bandgap.posterior import Diagnostics, restore_posterior
 from bandgap.posterior.protocol import part
+from bandgap.research.assumed_density.belief import Gamma, Weights
+from bandgap.research.posteriors.factorised_network import FactorisedNetworkPosterior
 
 P = 3
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bandgap.inference.network.whitened_network import whiten
+from bandgap.research.shared.stochastic_start import rows_of_largest_curvature
 from bandgap.research.stochastic_gradient.gradients import (
     batch_gradient,
     control_variate,
@@ -18,11 +19,10 @@ from bandgap.research.stochastic_gradient.run import sample
 from bandgap.research.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from bandgap.research.stochastic_gradient.step_size import batch_noise
-from bandgap.research.shared.stochastic_start import rows_of_largest_curvature
-from tests.unit.inference.network.problems import CPU, prior_of, raw
 from tests.research.stochastic_gradient.linear_laws import variance_ratio
 from tests.research.stochastic_gradient.test_gradients import Regression, logistic
 from tests.research.stochastic_gradient.test_network_target import jacobian, positions
+from tests.unit.inference.network.problems import CPU, prior_of, raw
 
 
 @pytest.mark.parametrize("with_control", [False, True])

@@ -106,25 +106,7 @@ def test_known_molecules_are_marked(
     assert "was not measured" in result.stderr
 
 
-def test_network_is_trained_stored_and_used_again(
-    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
-) -> None:
-    generator = tmp_path / "generator"
-    words = ("propose", "--model", organic_run, "--structures", molecules, "--window", "3:4")
-    numbers = ("--by", "network", "--count", "2", "--generated", "30", "--compared", "0")
-    first = run(
-        *words, *numbers, "--steps", "5", "--generator", generator, "--out", tmp_path / "1.csv"
-    )
-    assert first.exit_code == 0, first.output
-    manifest = json.loads((generator / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["training"]["n_steps"] == 5
-    again = run(*words, *numbers, "--generator", generator, "--out", tmp_path / "2.csv")
-    assert again.exit_code == 0, again.output
-    assert "training" not in again.stderr
-    assert rows_of(tmp_path / "1.csv") == rows_of(tmp_path / "2.csv")
-
-
-def test_window_that_is_none_and_unused_generator_are_refused(
+def test_window_that_is_none_is_refused(
     run: Run, organic_run: Path, molecules: Path, tmp_path: Path
 ) -> None:
     words = ("propose", "--model", organic_run, "--structures", molecules)
@@ -132,9 +114,6 @@ def test_window_that_is_none_and_unused_generator_are_refused(
     result = run(*words, "--window", "2:1", *out)
     assert result.exit_code == 1
     assert "FROM:TO with 0 <= FROM < TO" in result.stderr
-    result = run(*words, "--window", "1:2", "--generator", tmp_path / "g", *out)
-    assert result.exit_code == 2
-    assert "--generator is for --by network" in result.stderr
 
 
 def test_structures_without_molecules_are_refused_with_the_reasons(

@@ -49,7 +49,6 @@ def submitted(store: Store, run: str, *, key: str = "a form") -> Job:
         window=Window(1.0, 1.5),
         count=5,
         generated=10,
-        generate_by="mutation",
         seed=0,
         key=key,
     )

@@ -8,10 +8,8 @@ from bandgap.proposals.molecules import (
     AtomLabel,
     MoleculeGraph,
     Vocabulary,
-    graph_of_walk,
     mutated,
     mutated_molecules,
-    random_walk,
 )
 
 CARBON, OXYGEN = AtomLabel("C", 0, 4), AtomLabel("O", 0, 2)
@@ -20,21 +18,6 @@ CARBON, OXYGEN = AtomLabel("C", 0, 4), AtomLabel("O", 0, 2)
 def test_bonds_beyond_the_valence_are_refused() -> None:
     with pytest.raises(InputError, match="exceed the valence of atom 1"):
         MoleculeGraph((CARBON, OXYGEN), np.array([[0, 1]]), np.array([3]))
-
-
-def test_walk_of_a_molecule_is_the_same_molecule(molecules: list[MoleculeGraph]) -> None:
-    from bandgap.proposals.chemistry import smiles_of_graph
-
-    vocabulary = Vocabulary.of(molecules)
-    rng = np.random.default_rng(0)
-    for graph in molecules:
-        for _ in range(5):
-            walk = random_walk(graph, vocabulary, rng)
-            assert walk.edges[0].tolist() == [0, 1]
-            assert np.all(np.diff(walk.edges[:, 0]) >= 0)
-            assert np.all(walk.edges[:, 1] > walk.edges[:, 0])
-            again = graph_of_walk(walk, vocabulary)
-            assert smiles_of_graph(again) == smiles_of_graph(graph)
 
 
 def test_mutations_are_valid_connected_and_different(molecules: list[MoleculeGraph]) -> None:

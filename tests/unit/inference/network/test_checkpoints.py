@@ -14,8 +14,8 @@ from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import variational_scales
 from bandgap.inference.network.sampler import sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import whiten
+from bandgap.research.shared.scaled_network import whiten_scaled
 from tests.unit.inference.network.problems import CPU, prior_of, raw
 from tests.unit.inference.network.test_sampler import assert_same
 

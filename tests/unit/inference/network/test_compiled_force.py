@@ -21,8 +21,8 @@ from bandgap.inference.network.joint_density import (
 )
 from bandgap.inference.network.joint_hmc import Phase, path
 from bandgap.inference.network.partial_centring import find_frames
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, whiten
+from bandgap.research.shared.scaled_network import whiten_scaled
 from tests.unit.inference.network.problems import CPU, draw_z, prior_of, raw, sds_of, state_of
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])

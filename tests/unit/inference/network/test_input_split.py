@@ -10,8 +10,8 @@ from scipy import stats
 from bandgap.inference.network.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.network.joint_density import log_force
 from bandgap.inference.network.joint_hmc import square_norm
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
+from bandgap.research.shared.scaled_network import whiten_scaled
 from tests.unit.inference.network.problems import (
     CPU,
     draw_z,

@@ -8,8 +8,8 @@ import torch
 from bandgap.inference.network.joint_density import LARGEST_LOG, log_force
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.network.pcp_scales import variational_scales
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
+from bandgap.research.shared.scaled_network import whiten_scaled
 from tests.unit.inference.network.problems import (
     CPU,
     draw_z,

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.inference.network.scales import Scales
 from bandgap.inference.network.whitened_network import (
     draw_output,
@@ -17,6 +16,7 @@ from bandgap.inference.network.whitened_network import (
     scale_gradient,
     whiten,
 )
+from bandgap.research.shared.scaled_network import whiten_scaled
 from tests.unit.inference.network.problems import CPU, draw_z, plain, raw, sds_of, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed

@@ -1,0 +1,1 @@
+"""What research methods return, one file for each kind."""
