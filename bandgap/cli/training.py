@@ -48,12 +48,14 @@ def _list_methods(is_requested: bool) -> None:
     if not is_requested:
         return
     from bandgap.transfer import METHODS
+    from bandgap.transfer.shared.method import RESEARCH_HEADING
 
-    for family in dict.fromkeys(method.family for method in METHODS.values()):
-        typer.echo(f"{family[:1].upper()}{family[1:]}")
-        for name, method in METHODS.items():
-            if method.family == family:
-                typer.echo(f"  {name}: {method.title}. {method.summary} Takes {method.duration}.")
+    groups: dict[str, list[str]] = {}
+    for name, method in METHODS.items():
+        line = f"  {name}: {method.title}. {method.summary} Takes {method.duration}."
+        groups.setdefault(method.heading, []).append(line)
+    for heading in sorted(groups, key=RESEARCH_HEADING.__eq__):
+        typer.echo("\n".join([heading, *groups[heading]]))
     raise typer.Exit
 
 

@@ -62,6 +62,7 @@ def _method_entry(method: "Method") -> MethodEntry:
         title=method.title,
         summary=method.summary,
         family=method.family,
+        heading=method.heading,
         standing=method.standing,
         duration=method.duration,
         cost=method.cost,

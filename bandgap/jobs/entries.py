@@ -21,6 +21,7 @@ class MethodEntry:
     title: str
     summary: str = ""
     family: str = ""
+    heading: str = ""
     standing: str = "alternative"
     duration: str = ""
     cost: Cost | None = None

@@ -181,9 +181,12 @@ def by_block(
 
 
 def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
-    """Return the arrays of these fields as tensors, with a prefix before every name."""
+    """Return copies of the arrays of these fields as tensors, with a prefix before every name.
+
+    They are copies because safetensors refuses tensors that share memory.
+    """
     return {
-        f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name)))
+        f"{prefix}{name}": torch.from_numpy(np.array(getattr(owner, name), order="C"))
         for name in names
     }
 

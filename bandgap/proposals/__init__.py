@@ -1,4 +1,4 @@
-"""Graphs generated edge by edge: the network, its known answer, and molecules to try next.
+"""Molecules to try next: random changes of known ones, their geometries and their properties.
 
 Experimental. The packages `rdkit` and `tblite` are imported when molecules need them.
 

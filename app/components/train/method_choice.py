@@ -125,15 +125,14 @@ def _other_methods(
     proposal: Proposal,
     errors_here: Mapping[str, OwnError],
 ) -> list[str]:
-    """Draw the checkboxes by family, those of research last, and return the ticked ones."""
-    families: dict[str, list[str]] = {}
-    by_standing = sorted(methods.items(), key=lambda item: item[1].standing == "research")
-    for name, method in sorted(by_standing, key=lambda item: item[1].family == NO_TRANSFER):
-        families.setdefault(method.family, []).append(name)
+    """Draw the checkboxes by heading, those of research last, and return the ticked ones."""
+    headings: dict[str, list[str]] = {}
+    for name, method in sorted(methods.items(), key=lambda item: _place_in_list(item[1])):
+        headings.setdefault(method.heading, []).append(name)
     picked = []
-    for family, names in families.items():
-        if family:
-            st.markdown(f"**{words.sentence(family)}**")
+    for heading, names in headings.items():
+        if heading:
+            st.markdown(f"**{heading}**")
         for name in names:
             if _checkbox(
                 f"method-{name}{suffix}",
@@ -145,6 +144,11 @@ def _other_methods(
             ):
                 picked.append(name)
     return picked
+
+
+def _place_in_list(method: MethodEntry) -> tuple[bool, bool]:
+    """Return the order of headings: research methods last, before them those without transfer."""
+    return method.standing == "research", method.family == NO_TRANSFER
 
 
 def proposal_sentence(proposal: Proposal, methods: Mapping[str, MethodEntry]) -> str:
@@ -182,9 +186,7 @@ def _checkbox(
     shows_layers: bool,
     error: str,
 ) -> bool:
-    badge = ":gray-badge[research] " if method.standing == "research" else ""
-    if shows_layers:
-        badge = ":blue-badge[shows which layers moved] "
+    badge = ":blue-badge[shows which layers moved] " if shows_layers else ""
     ticked = st.checkbox(
         method.title, value=initial and not lacking, key=key, disabled=bool(lacking)
     )
@@ -193,10 +195,9 @@ def _checkbox(
 
 
 _HELP = (
-    "Several methods make several runs with the same split, so that they can be compared. Methods "
-    "marked as research are published ones that are kept to reproduce and compare: they were not "
-    "better than the recommended ones where that was measured, or they are slower. An error over "
-    "several splits is the range of the recorded ones, or their mean plus and minus their standard "
-    "deviation."
+    "Several methods make several runs with the same split, so that they can be compared. Research "
+    "methods were not better than the recommended ones where that was measured, or are slower. An "
+    "error over several splits is the range of the recorded ones, or their mean plus and minus "
+    "their standard deviation."
 )
 _NOT_MEASURED = "Not measured on crystals like these yet."

@@ -1,3 +1,4 @@
-"""The network that generates molecules edge by edge (E. A. Ott, Probabilistic Neural Networks, 2022,
-section 5.4).
+"""The network that generates molecules edge by edge.
+
+Reference: E. A. Ott, Probabilistic Neural Networks (thesis, 2022), chapter 5.
 """

@@ -30,6 +30,9 @@ Standing = Literal["recommended", "alternative", "research"]
 
 WITHOUT_TRANSFER: Final = "without transfer"
 OUTPUT_LAYER_ALONE: Final = "output layer alone"
+RESEARCH_HEADING: Final = (
+    "Research methods: kept for their papers and for those who study methods; nothing proposes them"
+)
 MIN_ROWS = 5
 
 
@@ -238,6 +241,13 @@ class Method:
                 checkpoint=checkpoint,
             )
         return posterior if baseline is None else with_baseline(posterior, baseline, seed=seed)
+
+    @property
+    def heading(self) -> str:
+        """The heading under which it is listed."""
+        if self.standing == "research":
+            return RESEARCH_HEADING
+        return self.family[:1].upper() + self.family[1:]
 
     @property
     def transfers(self) -> bool:

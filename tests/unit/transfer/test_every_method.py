@@ -157,7 +157,9 @@ def test_fit_beats_a_constant_on_new_rows(method, fitted):
     means = posterior.mean_draws_eV(x)
     assert means.shape == (posterior.n_chains, posterior.n_draws, 200)
     assert np.isfinite(means).all()
-    assert np.sqrt(np.mean((means.mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
+    # A method that is proposed must be clearly better; one for research only better at all.
+    share = 1.0 if method.standing == "research" else 0.8
+    assert np.sqrt(np.mean((means.mean((0, 1)) - y) ** 2)) < share * y.std()
 
 
 @every_method
