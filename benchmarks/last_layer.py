@@ -23,8 +23,9 @@ from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.posterior import Posterior
+from bandgap.research.methods import last_layer_ols
 from bandgap.sources.stored import source_predictions_eV
-from bandgap.transfer import last_layer_horseshoe, last_layer_ols, last_layer_pcp, last_layer_ridge
+from bandgap.transfer import last_layer_horseshoe, last_layer_pcp, last_layer_ridge
 from bandgap.transfer.shared.last_layer_problem import WATCHED_ROWS, last_layer_problem
 from benchmarks.last_layer_design import Change, LastLayerDesign, LastLayerTask, make_task
 from benchmarks.last_layer_speed import SpeedRun, measure_fits, measure_sweeps

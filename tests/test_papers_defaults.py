@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from bandgap.transfer import METHODS, NAMES
+from bandgap.transfer import METHODS
 
 TABLE = Path(__file__).with_name("papers_defaults.csv")
 with TABLE.open(newline="", encoding="utf-8") as _file:
@@ -118,7 +118,7 @@ def test_a_default_is_that_of_the_paper_or_has_a_reason(row: dict[str, str]) -> 
     assert not problem(settings_class(row["settings"]), row["field"], row["paper"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", METHODS)
 def test_each_transfer_method_is_in_the_table(name: str) -> None:
     config = METHODS[name].config
     assert f"{config.__module__}:{config.__name__}" in {row["settings"] for row in _ROWS}

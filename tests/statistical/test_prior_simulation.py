@@ -17,7 +17,7 @@ import torch
 
 from bandgap.inference.diagnostics import rhat
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.transfer import btl_bnn, btl_pcp_vi
+from bandgap.research.methods import btl_bnn, btl_pcp_vi
 from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import (
     CHAINS,

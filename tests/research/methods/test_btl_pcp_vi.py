@@ -7,7 +7,8 @@ import torch
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.network import sampler as network_sampler
 from bandgap.networks.perceptron import layers_of
-from bandgap.transfer import btl_pcp_vi, get_method
+from bandgap.research.methods import btl_pcp_vi
+from bandgap.transfer import get_method
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 8, "max_steps": 4}
 

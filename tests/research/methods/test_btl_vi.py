@@ -10,7 +10,8 @@ from scipy import stats
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
-from bandgap.transfer import btl_vi, get_method
+from bandgap.research.methods import btl_vi
+from bandgap.transfer import get_method
 
 TRAINING = {
     "epochs": 60,

@@ -5,9 +5,10 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.training import StackTraining
+from bandgap.research.methods import nptl_soup
 from bandgap.research.methods.nptl_greedy_soup import NptlGreedySoupConfig
 from bandgap.research.methods.nptl_soup import NptlSoupConfig
-from bandgap.transfer import METHODS, nptl_soup
+from bandgap.transfer import METHODS
 
 TRAINING = StackTraining(epochs=4, batch_size=8, learning_rate=3e-3)
 SETTINGS = {"samples": 4, "alphas": (1.0,), "choice_samples": 1, "training": TRAINING}

@@ -6,8 +6,9 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.training import StackTraining
+from bandgap.research.methods import nptl_soup
 from bandgap.research.methods.nptl_soup import NO_SPREAD, NptlSoupConfig, greedy_soup
-from bandgap.transfer import nptl, nptl_soup
+from bandgap.transfer import nptl
 from bandgap.transfer.nptl import NptlConfig
 from bandgap.transfer.shared.folds import start_of
 

@@ -8,8 +8,9 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import forward
+from bandgap.research.methods import pbp, sspbp
 from bandgap.research.shared.moment_transfer import MomentTransferConfig
-from bandgap.transfer import METHODS, TargetData, pbp, sspbp
+from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}

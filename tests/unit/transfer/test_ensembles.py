@@ -8,9 +8,10 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.batch.training import StackTraining
+from bandgap.research.methods import l2sp, ptyl
 from bandgap.research.methods.l2sp import L2SPConfig
 from bandgap.research.methods.ptyl import PTYLConfig
-from bandgap.transfer import ensemble, l2sp, ptyl
+from bandgap.transfer import ensemble
 from bandgap.transfer.ensemble import EnsembleConfig
 from bandgap.transfer.shared.folds import start_of
 from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe
