@@ -26,6 +26,7 @@ from benchmarks.commands import (
     scale,
     serve,
     sgmcmc,
+    size,
     study,
     unseen_elements,
     vecchia,
@@ -75,6 +76,7 @@ for _command, _options in (
     (day.day, "--width 1280 --json day.json"),
     (drawing.drawing, "--repeats 10 --json drawing.json"),
     (serve.serve, "--model run --json serve.json"),
+    (size.size, ""),
     (study.study, "table-3.1 --scale smoke"),
     (
         unseen_elements.unseen_elements,
