@@ -24,6 +24,7 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.tight_binding import NoLevelsError, levels_eV
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.flows.unusualness import MIN_ROWS
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
     KnownMolecules,
@@ -32,7 +33,6 @@ from bandgap.proposals.candidates import (
     known_molecules,
     random_rows,
 )
-from bandgap.research.flows.unusualness import MIN_ROWS
 from bandgap.research.molecules.molecule_training import (
     MoleculeGenerator,
     MoleculeTraining,

@@ -31,8 +31,8 @@ from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.research.flows.fitting import FlowTraining, fit_flows
-from bandgap.research.flows.masked_flow import FlowConfig
+from bandgap.inference.flows.fitting import FlowTraining, fit_flows
+from bandgap.inference.flows.masked_flow import FlowConfig
 from bandgap.runs.prediction import draw_records, record_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.run_density import FeatureMap

@@ -17,9 +17,9 @@ from safetensors.numpy import load_file, save
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.flows.unusualness import PValues, Unusualness, fit_unusualness
 from bandgap.networks.perceptron import layer_of
 from bandgap.networks.standardise import powered
-from bandgap.research.flows.unusualness import PValues, Unusualness, fit_unusualness
 from bandgap.sources.model import SourceModel
 from bandgap.storage.manifests import DENSITY
 

@@ -21,9 +21,9 @@ from torch import Tensor
 from bandgap.datasets.demo import load_demo
 from bandgap.datasets.table import learnable
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.research.flows.masked_flow import FlowConfig, transform
-from bandgap.research.flows.nonparametric import LOG_2_PI
+from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.inference.flows.masked_flow import FlowConfig, transform
+from bandgap.inference.flows.nonparametric import LOG_2_PI
 from bandgap.runs.run_density import FeatureMap
 from benchmarks.studies.demo_transfer import CRYSTALS, demo_table, with_error
 from benchmarks.studies.published_tables import printed, row_of

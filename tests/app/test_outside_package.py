@@ -30,7 +30,7 @@ def test_method_of_another_package_is_trained_from_the_page(
 ) -> None:
     workspace.add_labelled()
     register_methods(workspace.library)
-    at = visit("train")
+    at = visit("train", source="none")
     for box in at.checkbox:
         if str(box.key).startswith("method-") and box.value:
             tick(at, box.label, on=False)
@@ -38,4 +38,4 @@ def test_method_of_another_package_is_trained_from_the_page(
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert (job.state, job.payload["request"]["method"]) == ("finished", "outside_mean"), job.error
-    assert "Mean of the labels" in texts(visit("result", run=job.subject))
+    assert "RMSE" in texts(visit("result", run=job.subject))

@@ -15,9 +15,9 @@ from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
-from bandgap.research.flows.fitting import fit_flows
-from bandgap.research.flows.masked_flow import FlowConfig
-from bandgap.research.flows.unusualness import PValues, coordinates, neighbour_distances
+from bandgap.inference.flows.fitting import fit_flows
+from bandgap.inference.flows.masked_flow import FlowConfig
+from bandgap.inference.flows.unusualness import PValues, coordinates, neighbour_distances
 from bandgap.runs.run_density import FeatureMap, RunDensity, fit_run_density
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source

@@ -13,8 +13,8 @@ from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Progress, Update
-from bandgap.research.flows.fitting import FittedFlows, fit_flows
-from bandgap.research.flows.masked_flow import FlowConfig
+from bandgap.inference.flows.fitting import FittedFlows, fit_flows
+from bandgap.inference.flows.masked_flow import FlowConfig
 from bandgap.runs.run_density import FeatureMap, fit_run_density
 from bandgap.sources.stored import load_source
 

@@ -11,11 +11,11 @@ from bandgap.cli import app
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, ConfigError
+from bandgap.inference.flows import unusualness
 from bandgap.jobs.service.models import rows_of, unusual_in
 from bandgap.networks.perceptron import hidden_in_double
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.predictions.unusual_rows import unusual_facts
-from bandgap.research.flows import unusualness
 from bandgap.runs import chunks
 from bandgap.runs.chunks import ChunkPlan, predict_chunks, work_of
 from bandgap.runs.prediction import predict_run

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import kstest
 
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.research.flows import unusualness
-from bandgap.research.flows.fitting import FlowTraining
-from bandgap.research.flows.unusualness import (
+from bandgap.inference.flows import unusualness
+from bandgap.inference.flows.fitting import FlowTraining
+from bandgap.inference.flows.unusualness import (
     Unusualness,
     fit_unusualness,
     surprise,

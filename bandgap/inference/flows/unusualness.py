@@ -35,11 +35,11 @@ from torch import Tensor
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.inference.flows.known_descriptors import KnownDescriptors, fit_known_descriptors
+from bandgap.inference.flows.masked_flow import BatchMoments, FlowConfig
+from bandgap.inference.flows.nonparametric import BasePosterior
 from bandgap.networks.perceptron import Params
-from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.research.flows.known_descriptors import KnownDescriptors, fit_known_descriptors
-from bandgap.research.flows.masked_flow import BatchMoments, FlowConfig
-from bandgap.research.flows.nonparametric import BasePosterior
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bandgap.research.flows.known_descriptors import fit_known_descriptors
+from bandgap.inference.flows.known_descriptors import fit_known_descriptors
 
 
 def test_rows_in_the_span_of_few_components_have_no_residual() -> None:

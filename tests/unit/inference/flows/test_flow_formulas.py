@@ -9,9 +9,8 @@ from scipy.stats import beta, false_discovery_control, kstest
 from sklearn.neighbors import NearestNeighbors
 
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.predictions.unusual_rows import benjamini_hochberg
-from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.research.flows.masked_flow import (
+from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.inference.flows.masked_flow import (
     EPSILON,
     FlowConfig,
     init_flows,
@@ -19,12 +18,13 @@ from bandgap.research.flows.masked_flow import (
     training_pass,
     transform,
 )
-from bandgap.research.flows.nonparametric import (
+from bandgap.inference.flows.nonparametric import (
     base_posterior,
     log_density,
     weighted_loss,
 )
-from bandgap.research.flows.unusualness import Unusualness, fit_unusualness
+from bandgap.inference.flows.unusualness import Unusualness, fit_unusualness
+from bandgap.predictions.unusual_rows import benjamini_hochberg
 from benchmarks.studies.flow_posteriors import base_draws
 
 Floats = np.ndarray

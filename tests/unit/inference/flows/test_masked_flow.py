@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.networks.perceptron import Params
-from bandgap.research.flows.masked_flow import (
+from bandgap.inference.flows.masked_flow import (
     BatchMoments,
     FlowConfig,
     init_flows,
@@ -16,7 +15,8 @@ from bandgap.research.flows.masked_flow import (
     training_pass,
     transform,
 )
-from bandgap.research.flows.nonparametric import log_density
+from bandgap.inference.flows.nonparametric import log_density
+from bandgap.networks.perceptron import Params
 
 
 def rough_flows(
