@@ -127,7 +127,7 @@ def graph_distances(
         degree=mmd(*degrees, sigma=SIGMA_DEGREE),
         clustering=mmd(*clusterings, sigma=SIGMA_CLUSTERING),
         spectrum=mmd(*spectra, sigma=SIGMA_SPECTRUM),
-        density_ks=float(ks_2samp(*densities).statistic),
+        density_ks=float(ks_2samp(densities[0], densities[1]).statistic),
         degree_exponential=mmd(*degrees, sigma=SIGMA_DEGREE, kernel="exponential"),
     )
 
