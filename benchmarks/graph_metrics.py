@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from bandgap.foundation.errors import InputError
-from bandgap.proposals.properties import ks_statistic
 from bandgap.research.molecules.sequences import EdgeSequence
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,6 @@ from benchmarks.graph_metrics import (
     degree_histogram,
     density,
     graph_distances,
-    ks_statistic,
     laplacian_spectrum,
     mmd,
 )
@@ -109,12 +108,6 @@ def test_cycles_and_their_open_paths_have_the_distance_of_the_specification() ->
     sampled_paths = [paths[len(graph) - 10] for graph in cycles(100, rng)]
     distances = graph_distances(sampled_paths, sampled_cycles)
     assert distances.spectrum == pytest.approx(0.175, abs=0.04)
-
-
-def test_ks_statistic_counts_ties_on_both_sides() -> None:
-    assert ks_statistic(np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 2.0])) == pytest.approx(
-        1 / 3
-    )
 
 
 def test_mmd_of_a_negative_sum_is_zero() -> None:
