@@ -286,8 +286,7 @@ def test_every_public_name_is_in_the_python_reference() -> None:
         for name in bandgap.__all__
         if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)
     ]
-    assert undocumented == ["gp"]  # A module with its own section.
-    assert "automodule:: bandgap.research.vecchia.gp" in text
+    assert undocumented == []
 
 
 def test_pages_link_to_files_that_exist() -> None:
