@@ -198,7 +198,7 @@ def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path
             "Give one: `--source DIR`" in message
         )
         assert (
-            "or a method without transfer: bnn, target_only, kernel_ridge, "
+            "or a method without transfer: target_only, kernel_ridge, "
             "gaussian_process, random_forest, " in message
         )
 

@@ -19,7 +19,6 @@ from tests.unit.cli.conftest import Run
 INPUTS = {
     "baselines",
     "folder",
-    "generator",  # read if it exists, so that no output may overwrite it
     "labels",
     "model",
     "new",  # structures
