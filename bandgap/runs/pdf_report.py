@@ -11,7 +11,6 @@ import contextlib
 import http.server
 import os
 import secrets
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -19,28 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bandgap.foundation.browsers import find_browser
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.replacement import write_whole
 
-BROWSERS: Final = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "microsoft-edge",
-    "msedge",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe",
-    "C:\\Program Files (x86)\\Microsoft\\Edge\\Application\\msedge.exe",
-)
 TIMEOUT_S: Final = 120.0
 _DRAWING_MS: Final = 20_000  # virtual time that the scripts of the figures may take
-
-
-def find_browser() -> str | None:
-    """Return the path of a browser that prints pages to PDF, None where none is installed."""
-    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def pdf_bytes(page: str) -> bytes:

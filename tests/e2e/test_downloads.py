@@ -127,7 +127,7 @@ def files_of_figure(page: Page, opener: ElementHandle) -> set[str]:
     """Press all buttons of the popover with a figure for a paper, and close it."""
     opener.press("Enter")
     popover = page.get_by_test_id("stPopoverBody")
-    expect(popover.get_by_text("Redrawn in the fonts")).to_be_visible()
+    expect(popover.get_by_text("Exported by the browser")).to_be_visible()
     names = arrived_files(page, popover)
     page.keyboard.press("Escape")
     expect(popover).to_have_count(0)

@@ -10,9 +10,10 @@ from app.components.shared import downloads, stores
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import DELETED_DATA
 from app.components.shared.run_files import heldout_frame
+from bandgap.foundation.browsers import find_browser
 from bandgap.jobs.shell_commands import stored_command
 from bandgap.runs.html_report import ReportText, report_html
-from bandgap.runs.pdf_report import find_browser, pdf_bytes
+from bandgap.runs.pdf_report import pdf_bytes
 from bandgap.storage.run_archives import run_archive
 
 

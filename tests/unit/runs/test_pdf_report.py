@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bandgap.foundation.browsers import find_browser
 from bandgap.foundation.errors import InputError
 from bandgap.runs.html_report import write_report
-from bandgap.runs.pdf_report import find_browser, pdf_bytes
+from bandgap.runs.pdf_report import pdf_bytes
 from tests.unit.runs.brief_transfer import transfer
 
 
