@@ -29,14 +29,14 @@ from bandgap.storage.manifests import (
     versions,
     write_manifest,
 )
-from bandgap.storage.packed_draws import packed, unpacked
+from bandgap.storage.packed_draws import packed, unpacked, unpacked_shapes
 from bandgap.storage.references import (
     N_REFERENCES,
     check_references,
     reference_baseline_eV,
     reference_rows,
 )
-from bandgap.storage.tensors import load_tensors, save_tensors
+from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def save_run(
         Baseline of `references`, (n,), in eV, if the run has one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(packed(posterior.to_arrays()), folder / DRAWS)
+    draws = posterior.to_arrays()
+    save_tensors(packed(draws), folder / DRAWS)
     save_tensors(_tensors_of(domain.to_arrays()), folder / DOMAIN)
     save_tensors(_tensors_of(posterior.summaries()), folder / SUMMARIES)
     record = {
@@ -118,6 +119,7 @@ def save_run(
         "kind": "run",
         "descriptor": save_descriptor(folder, descriptor),
         "posterior": {"kind": posterior.kind, **posterior.scalars()},
+        "shapes": {name: list(value.shape) for name, value in draws.items()},
         "references": reference_rows(reference_records, predicted, baseline_eV=baseline),
         "versions": versions(),
     }
@@ -137,11 +139,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     manifest = read_manifest(path, kind="run")
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
-        posterior = restore_posterior(
-            unpacked(load_tensors(path / DRAWS, {})),
-            scalars=manifest["posterior"],
-            diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
-        )
+        posterior = _posterior_of(path, manifest)
         conformal = _conformal_of(manifest.get("conformal"))
         domain_tensors = load_tensors(path / DOMAIN, {})
         domain = Domain.from_arrays(
@@ -163,6 +161,30 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 
     density = _density_of(path)
     return Run(posterior, descriptor, domain, manifest, conformal, density, load_known(path))
+
+
+def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
+    """Return the posterior of a run.
+
+    Raises ArtifactError where a tensor has another shape than the manifest states, before any is
+    unpacked, and ValueError where the posterior has no such tensor.
+    """
+    path = folder / DRAWS
+    stored = load_tensors(path, {})
+    shapes = manifest.get("shapes", {})  # runs of earlier versions state none
+    check_shapes(
+        path, unpacked_shapes(stored), {name: tuple(shape) for name, shape in shapes.items()}
+    )
+    draws = unpacked(stored)
+    posterior = restore_posterior(
+        draws,
+        scalars=manifest["posterior"],
+        diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
+    )
+    unknown = sorted(draws.keys() - posterior.to_arrays().keys())
+    if unknown:
+        raise ValueError(f"{DRAWS} has tensors that the posterior does not: {', '.join(unknown)}")
+    return posterior
 
 
 def _density_of(folder: Path) -> "RunDensity | None":

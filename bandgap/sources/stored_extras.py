@@ -74,12 +74,16 @@ def load_extras(folder: Path, source: SourceModel, entry: Mapping[str, Any]) -> 
     if not entry:
         return source
     path = folder / EXTRAS
-    arrays = unpacked(load_tensors(path, {}))
+    stored = load_tensors(path, {})
 
     def group(prefix: str, *leading: int) -> Params:
-        shapes = {name: (*leading, *shape) for name, shape in source.network.shapes.items()}
-        check_shapes(path, arrays, {f"{prefix}.{name}": shape for name, shape in shapes.items()})
-        return {name: arrays[f"{prefix}.{name}"] for name in shapes}
+        shapes = {
+            f"{prefix}.{name}": (*leading, *shape) for name, shape in source.network.shapes.items()
+        }
+        stored_shapes = {name: _shape(stored, name) for name in shapes if name in stored}
+        check_shapes(path, stored_shapes, shapes)
+        check_growth(stored, (4 * math.prod(shape) for shape in shapes.values()))
+        return {name: unpacked(stored, f"{prefix}.{name}") for name in source.network.shapes}
 
     if "fisher" in entry:
         source = replace(source, fisher=group("fisher"))
@@ -124,27 +128,17 @@ def packed(name: str, value: Tensor) -> dict[str, Tensor]:
     }
 
 
-def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that were given to `packed`, by name, in float32.
-
-    Raises ValueError where they become too large.
-    """
-    check_growth(
-        arrays,
-        (
-            4 * math.prod(arrays[name.removesuffix(_IS_STORED)].shape[:-1]) * value.numel()
-            for name, value in arrays.items()
-            if name.endswith(_IS_STORED)
-        ),
-    )
-    full: dict[str, Tensor] = {}
-    for name, value in arrays.items():
-        if name.endswith((_IS_STORED, _FILL)):
-            continue
-        full[name] = value.float()
-        if name + _IS_STORED in arrays:
-            is_stored = arrays[name + _IS_STORED]
-            shape = (*value.shape[:-1], is_stored.shape[0])
-            full[name] = torch.full(shape, float(arrays[name + _FILL]))
-            full[name][..., is_stored] = value.float()
+def unpacked(arrays: Mapping[str, Tensor], name: str) -> Tensor:
+    """Return the tensor that was given to `packed` under this name, in float32."""
+    value = arrays[name].float()
+    if name + _IS_STORED not in arrays:
+        return value
+    full = torch.full(_shape(arrays, name), float(arrays[name + _FILL]))
+    full[..., arrays[name + _IS_STORED]] = value
     return full
+
+
+def _shape(arrays: Mapping[str, Tensor], name: str) -> tuple[int, ...]:
+    """Return the shape of the tensor that `unpacked` makes."""
+    value = arrays[name]
+    return (*value.shape[:-1], arrays.get(name + _IS_STORED, value).shape[-1])

@@ -45,15 +45,15 @@ def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     Raises KeyError or ValueError on damaged parts, and where they become too large.
     """
     check_growth(arrays, _unpacked_bytes(arrays))
-    tensors_by_name = {name: value for name, value in arrays.items() if not name.startswith(MARK)}
+    tensors_by_name = dict(arrays)
     for label in [name for name in arrays if name.startswith(SHAPE)]:
         name = label.removeprefix(SHAPE)
-        chains, draws, *sizes = arrays[label].tolist()
+        chains, draws, *sizes = tensors_by_name.pop(label).tolist()
         count = chains * math.prod(sizes)
-        bits = np.unpackbits(arrays[VARIES + name].numpy(), count=count)
+        bits = np.unpackbits(tensors_by_name.pop(VARIES + name).numpy(), count=count)
         varies = torch.from_numpy(bits.astype(bool))
-        once = arrays[ONCE + name]
-        moving = arrays[MOVING + name]
+        once = tensors_by_name.pop(ONCE + name)
+        moving = tensors_by_name.pop(MOVING + name)
         if once.shape != (int((~varies).sum()),) or moving.shape != (draws, int(varies.sum())):
             raise ValueError(f"tensor {name} does not fit its parts")
         flat = once.new_empty((draws, count))
@@ -61,6 +61,14 @@ def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
         flat[:, varies] = moving
         tensors_by_name[name] = flat.reshape(draws, chains, *sizes).movedim(0, 1).contiguous()
     return tensors_by_name
+
+
+def unpacked_shapes(arrays: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors that `unpacked` makes, by name."""
+    return {
+        name.removeprefix(SHAPE): tuple(value.tolist() if name.startswith(SHAPE) else value.shape)
+        for name, value in arrays.items()
+    }
 
 
 def _unpacked_bytes(arrays: Mapping[str, Tensor]) -> Iterable[int]:

@@ -35,17 +35,17 @@ def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
         raise ArtifactError(
             f"{path} cannot be read ({error}). The folder is damaged; make it again."
         ) from error
-    check_shapes(path, arrays, shapes)
+    check_shapes(path, {name: tuple(value.shape) for name, value in arrays.items()}, shapes)
     return arrays
 
 
 def check_shapes(
-    path: Path, arrays: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]
+    path: Path, stored: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise ArtifactError naming the first of `shapes` that a file's tensors do not have."""
+    """Raise ArtifactError naming the first of `shapes` that the tensors `stored` do not have."""
     for name, shape in shapes.items():
-        if name not in arrays or tuple(arrays[name].shape) != shape:
-            stored_shape = tuple(arrays[name].shape) if name in arrays else "nothing"
+        stored_shape = stored.get(name, "nothing")
+        if stored_shape != shape:
             raise ArtifactError(
                 f"{path}: tensor {name} has shape {stored_shape}, {shape} is expected. The folder "
                 "is damaged."

@@ -1,37 +1,74 @@
-"""A stored run is the fitted posterior, also if its draws share memory."""
+"""A stored run is the fitted posterior, also if its draws share memory, and nothing else."""
 
+import json
+import shutil
+
+import pytest
 import torch
 
+from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.stored import DRAWS, load_run
-from bandgap.storage.tensors import load_tensors
+from bandgap.storage.run_archives import opened_run, run_archive
+from bandgap.storage.tensors import load_tensors, save_tensors
 from tests.transfers import transfer_labelled
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "search": 20}
 
 
-def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(
-    source_folder, world, tmp_path
-):
-    """Its self-check compares predictions of the reference structures before and after."""
-    settings = {"prune_share": 0.7, "sampler": SHORT}
-    out = transfer_labelled(
+@pytest.fixture(scope="module")
+def pruned(source_folder, world, tmp_path_factory):
+    """A run with pruned weights; tests must not change it."""
+    return transfer_labelled(
         source_folder,
         world.records,
         world.gaps_eV,
-        out=tmp_path,
+        out=tmp_path_factory.mktemp("pruned"),
         method="btl_pcp_sg",
-        settings=settings,
+        settings={"prune_share": 0.7, "sampler": SHORT},
         seed=5,
         device="cpu",
         level_of_theory="made up",
         n=14,
         n_test=6,
     )
-    stored = load_tensors(out / DRAWS, {})
+
+
+def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(pruned):
+    """Its self-check compares predictions of the reference structures before and after."""
+    stored = load_tensors(pruned / DRAWS, {})
     assert {"packed.once.coordinates.1", "packed.moving.theta.2"} <= set(
         stored
     ) and "theta.2" not in stored
-    posterior = load_run(out).posterior
+    posterior = load_run(pruned).posterior
     shared = (posterior.upper[0] == posterior.upper[0][:, :1]).all(1)
     assert 0.5 < float(shared.float().mean()) < 0.7  # all but the biases, which are not pruned
     assert torch.equal(posterior.to_arrays()["theta.2"], posterior.upper[0])
+
+
+def test_run_of_an_earlier_version_states_no_shapes_and_loads(pruned, tmp_path):
+    folder = shutil.copytree(pruned, tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["shapes"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert load_run(folder).manifest == manifest
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"more": torch.zeros(9)}, "has tensors that the posterior does not: more"),
+        ({"packed.varies.x": torch.zeros(9)}, "the posterior does not: packed.varies.x"),
+        (
+            {"packed.shape.theta.2": torch.tensor([2, 60, 7, 9])},
+            r"theta.2 has shape \(2, 60, 7, 9\)",
+        ),
+    ],
+    ids=["unknown", "unknown part", "another shape"],
+)
+def test_zip_of_a_run_has_the_tensors_of_its_posterior_alone(pruned, tmp_path, changed, message):
+    folder = shutil.copytree(pruned, tmp_path / "run")
+    save_tensors(load_tensors(folder / DRAWS, {}) | changed, folder / DRAWS)
+    file = tmp_path / "run.zip"
+    file.write_bytes(run_archive(folder))
+    with opened_run(file) as opened, pytest.raises(ArtifactError, match=message):
+        load_run(opened)

@@ -320,20 +320,29 @@ def test_columns_of_one_value_are_packed_and_unpacked_exactly(leading):
     value[..., 5] = 7.0
     arrays = packed("a", value)
     assert arrays["a"].shape == (*leading, 4, 4)
-    assert torch.equal(unpacked(arrays)["a"], value.float())
+    assert torch.equal(unpacked(arrays, "a"), value.float())
 
 
 def test_tensor_without_such_columns_is_not_changed():
     value = torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).to(torch.float16)
     assert list(packed("a", value)) == ["a"]
-    assert torch.equal(unpacked(packed("a", value))["a"], value.float())
+    assert torch.equal(unpacked(packed("a", value), "a"), value.float())
 
 
-def test_few_bytes_never_become_large_extras():
-    bomb = {
-        "fisher.w": torch.zeros(10**5, 0),
-        "fisher.w@kept": torch.zeros(10**4, dtype=torch.bool),
-        "fisher.w@fill": torch.zeros(1),
-    }
-    with pytest.raises(ValueError, match="more than 200 times as many"):
-        unpacked(bomb)
+@pytest.mark.parametrize(
+    ("rank", "message"),
+    [(3, r"has shape \(1000000, .*\), \(3, .*\) is expected"), (10**6, "more than 200 times")],
+    ids=["more than the manifest states", "as the manifest states"],
+)
+def test_few_bytes_never_become_large_extras(full_copy, rank, message):
+    """Columns without any stored value describe a million snapshots."""
+    arrays = load_file(full_copy / EXTRAS)
+    for name, shape in load_source(full_copy).network.shapes.items():
+        label = f"snapshots.deviations.{name}"
+        arrays[label] = torch.zeros(10**6, *shape[:-1], 0)
+        arrays[f"{label}@kept"] = torch.zeros(shape[-1], dtype=torch.bool)
+        arrays[f"{label}@fill"] = torch.zeros(1)
+    save_file(arrays, full_copy / EXTRAS)
+    edit_manifest(full_copy, lambda manifest: manifest["extras"]["snapshots"].update(rank=rank))
+    with pytest.raises(ArtifactError, match=message):
+        load_source(full_copy)
