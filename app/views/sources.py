@@ -131,6 +131,7 @@ def source_details(source: Source) -> None:
     left_column, right_column = st.columns(2, gap="large")
     with left_column:
         st.subheader(words.escaped(source.title), anchor=False)
+        frame.warn(source.manifest.get("warnings", ()))
         tables.card(source.card)
         st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
         st.markdown(

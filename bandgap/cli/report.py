@@ -59,21 +59,27 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
         typer.echo(f"source, beyond its point estimate: {extras_sentence(manifest)}")
     for sentence in equal_to_prior(manifest.get("diagnostics", {}).get("scales", ())):
         typer.echo(f"Note: {sentence}")
-    for warning in manifest.get("warnings", ()):
-        typer.echo(f"Warning: {warning}", err=True)
+    print_warnings(manifest)
     typer.echo(f"written to {folder}")
 
 
+def print_warnings(manifest: Mapping[str, Any]) -> None:
+    """Print the warnings on a run or a source model."""
+    for warning in manifest.get("warnings", ()):
+        typer.echo(f"Warning: {warning}", err=True)
+
+
 def tested_sentences(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what the errors of a run are worth; empty without test structures."""
+    """Return what the errors of a run are worth; empty without test structures.
+
+    Those of a source model are among its warnings.
+    """
     from bandgap.evaluation.error_context import error_sentences
 
     tested = manifest.get("tested")
-    if not tested:
+    if not tested or manifest["kind"] != "run":
         return []
-    metrics = manifest["metrics"]
-    names = ("rmse_eV", "test_rmse_eV", "validation_rmse_eV")  # the last two of a source model
-    rmse_eV = float(next(metrics[name] for name in names if name in metrics))
+    rmse_eV = float(manifest["metrics"]["rmse_eV"])
     return error_sentences(n=int(tested["n"]), rmse_eV=rmse_eV, context=tested)
 
 

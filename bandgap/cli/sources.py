@@ -18,7 +18,13 @@ from bandgap.cli.inputs import (
     load_structures,
     print_note,
 )
-from bandgap.cli.report import print_extras, print_figures, print_run, print_sources
+from bandgap.cli.report import (
+    print_extras,
+    print_figures,
+    print_run,
+    print_sources,
+    print_warnings,
+)
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
@@ -148,6 +154,7 @@ def train_sources(
     print_figures(manifest["metrics"])
     print_sources(manifest["cards"])
     print_extras(folder)
+    print_warnings(manifest)
     typer.echo(f"written to {folder}")
     print_note(
         f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN"

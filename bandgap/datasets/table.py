@@ -130,6 +130,7 @@ class Table:
             "fingerprint": self.content(),
             "n_labelled": len(self),
             "n_given": n_given,
+            "n_formulas": self.near_copies.n_formulas,
         }
         data |= {} if of_source else {"of_source": False}
         n_copies = len(self) - len(set(self.crystals))

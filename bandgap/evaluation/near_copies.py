@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.evaluation.error_context import FEWEST, error_context
+from bandgap.evaluation.error_context import FEWEST, error_context, tiny_error_warning
 from bandgap.evaluation.metrics import rmse
-from bandgap.structures.records import StructureRecord
 
 if TYPE_CHECKING:  # the dashboard imports this module without the packages of a table
     from bandgap.datasets.splits import Split
     from bandgap.datasets.table import Table
+    from bandgap.structures.near_copies import NearCopies
 
 NEAR_COPIES = "near_copy_share"  # a figure of a compared fit
 CAUSE = "a near-copy among the structures learned from"
@@ -57,9 +57,10 @@ def near_copy_facts(
 
 
 def tested_facts(
-    records: Sequence[StructureRecord],
-    learned_from: Sequence[StructureRecord],
+    structures: "NearCopies",
+    rows: Sequence[int],
     *,
+    learned_rows: Sequence[int],
     gaps_eV: Floats,
     predicted_eV: Floats,
     mean_gap_eV: float,
@@ -68,39 +69,37 @@ def tested_facts(
 
     Parameters
     ----------
-    records, gaps_eV, predicted_eV
+    structures
+        All structures.
+    rows, gaps_eV, predicted_eV
         The n test structures, and their known and predicted gaps (n,) in eV.
-    learned_from, mean_gap_eV
+    learned_rows, mean_gap_eV
         The structures learned from, and their mean gap in eV.
     """
-    from bandgap.structures.near_copies import has_near_copy
-
-    copies = has_near_copy(records, learned_from)
+    copies = structures.has_near_copy(rows, learned_rows)
     return {
-        "n": len(records),
+        "n": len(rows),
         **error_context(gaps_eV, predicted_eV, mean_gap=mean_gap_eV),
         **near_copy_facts(copies, gaps_eV=gaps_eV, predicted_eV=predicted_eV),
     }
 
 
-def near_copies_warning(
-    tested: Mapping[str, float], records: Iterable[StructureRecord], *, remedy: str = REMEDY
-) -> str:
-    """Return the warning that test structures have near-copies among those learned from, or "".
+def tested_warnings(
+    figures: Mapping[str, float], *, n_formulas: int, remedy: str = REMEDY
+) -> list[str]:
+    """Return the warnings on a test: near-copies among those learned from, and a tiny error.
 
-    `tested` are `tested_facts`, `records` all structures of the split, and `remedy` says what to
-    do.
+    Parameters
+    ----------
+    figures
+        `tested_facts` with the error `rmse_eV`.
+    n_formulas
+        Number of formulas of all structures.
+    remedy
+        What to do about near-copies.
     """
-    from bandgap.structures.formula import reduced_formula
-
-    formulas = {reduced_formula(r.atoms.symbols) for r in records if r.atoms is not None}
-    return near_copies_sentence(
-        int(tested.get("n_near_copies", 0)),
-        int(tested.get("n", 0)),
-        rmse_of_others_eV=tested.get("rmse_without_near_copies_eV"),
-        one_formula=len(formulas) == 1,
-        remedy=remedy,
-    )
+    near_copies = near_copies_sentence(figures, one_formula=n_formulas == 1, remedy=remedy)
+    return list(filter(None, [near_copies, tiny_error_warning(figures)]))
 
 
 def near_copy_share(table: "Table", split: "Split") -> float:
@@ -127,20 +126,19 @@ def compared_copies_sentence(figures: Iterable[Mapping[str, float]]) -> str:
 
 
 def near_copies_sentence(
-    n_near: int,
-    n_test: int,
-    *,
-    rmse_of_others_eV: float | None = None,
-    one_formula: bool = False,
-    remedy: str = REMEDY,
+    tested: Mapping[str, float], *, one_formula: bool = False, remedy: str = REMEDY
 ) -> str:
     """Return one sentence on near-copies with their number and what to do, "" if there are few.
 
-    With `one_formula`, where all structures have the same one, no grouping is proposed.
+    `tested` are `tested_facts`. With `one_formula`, where all structures have the same one, no
+    grouping is proposed.
 
-    >>> near_copies_sentence(18, 20).partition(" (")[0]
+    >>> near_copies_sentence({"n": 20, "n_near_copies": 18}).partition(" (")[0]
     '18 of 20 test structures have a near-copy among the structures learned from'
     """
+    n_test = int(tested.get("n", 0))
+    n_near = int(tested.get("n_near_copies", 0))
+    rmse_of_others_eV = tested.get("rmse_without_near_copies_eV")
     if not n_test or n_near < SMALLEST_SHARE * n_test:
         return ""
     verb = "has" if n_near == 1 else "have"

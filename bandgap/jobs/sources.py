@@ -138,6 +138,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
                 "card": joined_card(manifest["cards"].values()),
                 "extras": {name: first_extras[name] for name in first_extras if name in shared},
                 "history": [],
+                "warnings": manifest.get("warnings", []),
             }
     except (OSError, ValueError) as error:
         problem = (

@@ -5,7 +5,6 @@ structure is the same one if no distance differs by more than the rounding of fi
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.counting import LEARNED_FROM
 from bandgap.sources.near_copies import StoredDistances, stored_distances
 from bandgap.storage.manifests import KNOWN
-from bandgap.structures import StructureRecord
+from bandgap.structures.near_copies import NearCopies
 
 N_NEAREST = 24  # atoms; zincblende and wurtzite first differ at the 17th
 
@@ -37,16 +36,13 @@ class KnownStructures:
         return f"{LEARNED_FROM}, as {self.ids[number]}: its prediction is no test"
 
 
-def save_known(
-    folder: Path, learned_from: Sequence[StructureRecord], tested_on: Sequence[StructureRecord]
-) -> None:
-    """Write what tells the structures of a run into its folder."""
-    records = [*learned_from, *tested_on]
-    ids = json.dumps([record.id for record in records]).encode()
+def save_known(folder: Path, structures: NearCopies, *, n_learned: int) -> None:
+    """Write what tells the structures of a run into its folder, the first `n_learned` taught it."""
+    ids = json.dumps([record.id for record in structures.records]).encode()
     arrays = {
-        **StoredDistances.of(records, n_nearest=N_NEAREST).arrays(),
+        **StoredDistances.of(structures).arrays(),
         "ids": np.frombuffer(ids, dtype=np.uint8),
-        "n_learned": np.array([len(learned_from)]),
+        "n_learned": np.array([n_learned]),
     }
     (folder / KNOWN).write_bytes(save(arrays))
 

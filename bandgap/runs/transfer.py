@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_with
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
-from bandgap.evaluation.error_context import tiny_error_warning
-from bandgap.evaluation.near_copies import near_copies_warning, tested_facts
+from bandgap.evaluation.near_copies import tested_facts, tested_warnings
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
@@ -39,7 +39,7 @@ from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictio
 from bandgap.predictions.table import Predictions
 from bandgap.runs.described_split import described_split
 from bandgap.runs.fitting import fit_members, refuse_gaps_as_inputs
-from bandgap.runs.known_structures import save_known
+from bandgap.runs.known_structures import N_NEAREST, save_known
 from bandgap.runs.origin import Origin, origin_of
 from bandgap.runs.parent_test import ParentTest
 from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
@@ -62,6 +62,7 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.storage.result_folders import check_result_folder, replaced_result
+from bandgap.structures.near_copies import NearCopies
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.metals import metals_warning
 from bandgap.transfer.shared.method import MIN_ROWS
@@ -97,6 +98,16 @@ class SplitTables:
     def all_records(self) -> list[Any]:
         """Records of all three."""
         return [*self.train.records, *self.held_back.records, *self.test.records]
+
+    @property
+    def n_learned(self) -> int:
+        """Number of the records, the first ones, that a run learns from."""
+        return len(self.train) + len(self.held_back)
+
+    @cached_property
+    def structures(self) -> NearCopies:
+        """All records in the form in which near-copies are looked for and stored."""
+        return NearCopies(self.all_records, n_nearest=N_NEAREST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,8 +491,7 @@ def report(
             references=train.records,
             baseline_eV=train.baseline_eV,
         )
-        learned_from = [*train.records, *tables.held_back.records]
-        save_known(new_folder, learned_from, tables.test.records)
+        save_known(new_folder, tables.structures, n_learned=tables.n_learned)
         if density is not None:
             save_density(new_folder, density)
 
@@ -558,10 +568,9 @@ def _manifest(
         warnings.append(problem)
     if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
         warnings.append(problem)
-    if sentence := near_copies_warning(tested, tables.all_records):
-        warnings.append(sentence)
-    if sentence := tiny_error_warning({**result.metrics, **tested}):
-        warnings.append(sentence)
+    warnings += tested_warnings(
+        {**result.metrics, **tested}, n_formulas=prepared.facts["data"]["n_formulas"]
+    )
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
         "method": prepared.method.name,
@@ -592,8 +601,9 @@ def _tested(tables: SplitTables, result: HeldOutResult) -> dict[str, float]:
     if result.predictions is None:
         return {}
     return tested_facts(
-        tables.test.records,
-        [*tables.train.records, *tables.held_back.records],
+        tables.structures,
+        range(tables.n_learned, len(tables.all_records)),
+        learned_rows=range(tables.n_learned),
         gaps_eV=tables.test.gaps_eV,
         predicted_eV=np.asarray(result.predictions.mean_eV, dtype=np.float64),
         mean_gap_eV=float(tables.train.gaps_eV.mean()),

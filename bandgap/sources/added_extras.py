@@ -21,11 +21,12 @@ from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
 from bandgap.sources.model import SourceModel
-from bandgap.sources.near_copies import distances_of, has_distances
+from bandgap.sources.near_copies import StoredDistances, has_distances
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import load_source, save_source
+from bandgap.storage.manifests import read_manifest
 from bandgap.structures import StructureRecord
 
 
@@ -76,10 +77,16 @@ def add_extras_run(
         progress=progress,
     )
     source = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
+    manifest = read_manifest(Path(folder), kind="source")
+    entries: dict[str, Any] = {
+        name: manifest[name] for name in ("tested", "warnings") if name in manifest
+    }
     with replaced_folder(Path(folder), copy=True) as changed:
-        save_source(changed, source, references=table.records)
+        save_source(changed, source, references=table.records, entries=entries)
         if not has_distances(changed):
-            save_keys(changed, keys_of(table.records), distances_of(table.records))
+            save_keys(
+                changed, keys_of(table.records), StoredDistances.of(table.near_copies).arrays()
+            )
         if not (changed / DOMAIN).is_file():
             save_domain(changed, [table], source.descriptor)
     return Path(folder)

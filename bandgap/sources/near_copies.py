@@ -18,7 +18,12 @@ from bandgap.sources.domain import shipped_records
 from bandgap.sources.overlap import load_arrays
 from bandgap.structures import StructureRecord
 from bandgap.structures.formula import reduced_formula
-from bandgap.structures.near_copies import N_QUANTILES, NEAR_ANGSTROM, has_near_copy
+from bandgap.structures.near_copies import (
+    N_QUANTILES,
+    NEAR_ANGSTROM,
+    NearCopies,
+    has_near_copy,
+)
 from bandgap.structures.same_crystals import N_NEAREST, TOLERANCE_ANGSTROM, neighbour_distances
 
 Ints = NDArray[np.int64]
@@ -51,20 +56,17 @@ class StoredDistances:
     n_nearest: int = N_NEAREST
 
     @classmethod
-    def of(
-        cls, records: Sequence[StructureRecord], *, n_nearest: int = N_NEAREST
-    ) -> "StoredDistances":
-        """Return the distances of all structures that were read, 1 to 5 ms each."""
-        readable = [record for record in records if record.atoms is not None]
+    def of(cls, copies: NearCopies) -> "StoredDistances":
+        """Return the distances of all structures that were read, 1 to 5 ms each if not computed."""
+        keys = [formula_key(record) for record in copies.records if record.atoms is not None]
         distances = [
-            np.minimum(_distances(record, n_nearest), LARGEST_STORED).astype(np.float16)
-            for record in readable
+            np.minimum(values, LARGEST_STORED).astype(np.float16) for values in copies.distances()
         ]
         return cls(
-            np.array([formula_key(record) for record in readable], dtype=np.uint64),
+            np.array(keys, dtype=np.uint64),
             np.cumsum([len(values) for values in distances], dtype=np.int64),
             np.concatenate([np.empty(0, np.float16), *distances]),
-            n_nearest,
+            copies.n_nearest,
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -95,7 +97,7 @@ class StoredDistances:
         rows = self._rows_by_formula.get(formula_key(record), []) if record.atoms else []
         if not rows:
             return np.empty((0, 1)), rows, np.empty(1)
-        distances = _distances(record, self.n_nearest)
+        distances = neighbour_distances(record, n_quantiles=N_QUANTILES, n_nearest=self.n_nearest)
         places = self.ends[rows, None] - distances.size + np.arange(distances.size)
         stored = self.values.take(places, mode="clip").astype(np.float64)
         return np.abs(stored - distances), rows, _ROUNDING * distances
@@ -106,11 +108,6 @@ class StoredDistances:
         for row, key in enumerate(self.formulas.tolist()):
             rows[key].append(row)
         return rows
-
-
-def distances_of(records: Sequence[StructureRecord]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of `StoredDistances` by name, to store them with the keys of a source."""
-    return StoredDistances.of(records).arrays()
 
 
 def stored_distances(
@@ -125,10 +122,6 @@ def has_distances(folder: Path) -> bool:
     """Return whether a source stores the distances. Raises ArtifactError if they are damaged."""
     arrays = load_arrays(folder)
     return arrays is not None and set(NAMES) <= arrays.keys()
-
-
-def _distances(record: StructureRecord, n_nearest: int) -> Floats:
-    return neighbour_distances(record, n_quantiles=N_QUANTILES, n_nearest=n_nearest)
 
 
 def formula_key(record: StructureRecord) -> int:

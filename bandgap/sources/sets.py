@@ -125,16 +125,17 @@ def save_sources(
     *,
     references: Mapping[str, Sequence[StructureRecord]],
     training: JointTrainingConfig,
+    entries: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write every source model of every network, and the manifest.
+    """Write every source model of every network, and the manifest with further `entries`.
 
     `references` are training structures of each output, of which up to five are stored.
     """
-    entries: list[dict[str, str]] = []
+    folders: list[dict[str, str]] = []
     for number, models in enumerate(members, start=1):
-        entries.append({name: f"member-{number}/{k}" for k, name in enumerate(models, start=1)})
+        folders.append({name: f"member-{number}/{k}" for k, name in enumerate(models, start=1)})
         for name, model in models.items():
-            save_source(folder / entries[-1][name], model, references=references[name])
+            save_source(folder / folders[-1][name], model, references=references[name])
     cards = [model.card for model in members[0].values()]
     errors = {
         name: [float(models[name].card.validation_rmse_eV) for models in members]
@@ -143,7 +144,7 @@ def save_sources(
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": KIND,
-        "members": entries,
+        "members": folders,
         "cards": {name: to_dict(card) for name, card in zip(members[0], cards, strict=True)},
         "training": to_dict(training),
         "metrics": {
@@ -152,4 +153,4 @@ def save_sources(
         },
         "versions": versions(),
     }
-    write_manifest(folder, manifest)
+    write_manifest(folder, manifest | dict(entries or {}))

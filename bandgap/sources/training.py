@@ -12,17 +12,18 @@ from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.error_context import error_sentences
 from bandgap.evaluation.metrics import rmse
-from bandgap.evaluation.near_copies import near_copies_warning, tested_facts
+from bandgap.evaluation.near_copies import tested_facts, tested_warnings
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.added_extras import add_to_heads
 from bandgap.sources.domain import save_domain
 from bandgap.sources.held_back import predicted_eV, rows_to_learn
-from bandgap.sources.joint import SourceSet, train_joint_sources
+from bandgap.sources.joint import Head, SourceSet, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig, SourceModel
-from bandgap.sources.near_copies import distances_of
+from bandgap.sources.near_copies import StoredDistances
 from bandgap.sources.one_set import first_state, train_source
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import KIND, open_sources, save_sources
@@ -30,6 +31,9 @@ from bandgap.sources.stored import save_source
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displaced
+from bandgap.structures.near_copies import NearCopies
+
+Floats = NDArray[np.float64]
 
 # Largest number of file names in a card.
 MAX_FILE_NAMES = 20
@@ -105,28 +109,30 @@ def train_source_folder(
         device=device,
         progress=progress,
     )
-    held_out_rows = np.empty(0, dtype=np.int64) if test is not None else _held_out(source)
-    held_out = table.rows(held_out_rows) if test is None else test
-    learned_rows = np.setdiff1d(np.arange(len(table)), held_out_rows)
-    predictions_eV = predicted_eV(source, held_out.features)
-    if test is not None:
-        test_error_eV = rmse(test.gaps_eV, predictions_eV)
+    if test is None:
+        structures = table.near_copies
+        held_out_rows = _held_out(source)
+        held_out = table.rows(held_out_rows)
+    else:
+        structures = NearCopies([*table.records, *test.records])
+        held_out_rows = len(table) + np.arange(len(test))
+        held_out = test
+        test_error_eV = rmse(test.gaps_eV, predicted_eV(source, test.features))
         card = replace(source.card, n_test=len(test), test_rmse_eV=test_error_eV)
         source = replace(source, card=card)
-    tested = tested_facts(
-        held_out.records,
-        [table.records[i] for i in learned_rows],
+    learned_rows = np.setdiff1d(np.arange(len(table)), held_out_rows)
+    tested, warnings = _tested(
+        structures,
+        held_out_rows,
+        learned_rows=learned_rows,
         gaps_eV=held_out.gaps_eV,
-        predicted_eV=predictions_eV,
+        predicted_eV=predicted_eV(source, held_out.features),
         mean_gap_eV=float(table.gaps_eV[learned_rows].mean()),
     )
-    warning = near_copies_warning(
-        tested, [*table.records, *held_out.records], remedy=_JUDGE_BY_TRANSFER
-    )
-    entries = {"tested": tested, "warnings": [warning] if warning else []}
+    entries = {"tested": tested, "warnings": warnings}
     with replaced_result(Path(out), kind="source") as folder:
         save_source(folder, source, references=table.records, entries=entries)
-        save_keys(folder, keys_of(table.records), distances_of(table.records))
+        save_keys(folder, keys_of(table.records), StoredDistances.of(table.near_copies).arrays())
         save_domain(folder, [table], descriptor)
     return Path(out)
 
@@ -138,6 +144,35 @@ def _held_out(source: SourceModel) -> NDArray[np.int64]:
         source.network, source.config.training, n=card.n_structures, seed=card.seed
     )
     return np.sort(split.held_out.numpy())
+
+
+def _tested(
+    structures: NearCopies,
+    rows: NDArray[np.int64],
+    *,
+    learned_rows: NDArray[np.int64],
+    gaps_eV: Floats,
+    predicted_eV: Floats,
+    mean_gap_eV: float,
+) -> tuple[dict[str, float], list[str]]:
+    """Return the facts of a test of a source (`tested_facts`) and the warnings on it."""
+    tested = tested_facts(
+        structures,
+        rows.tolist(),
+        learned_rows=learned_rows.tolist(),
+        gaps_eV=gaps_eV,
+        predicted_eV=predicted_eV,
+        mean_gap_eV=mean_gap_eV,
+    )
+    rmse_eV = rmse(gaps_eV, predicted_eV)
+    return tested, [
+        *error_sentences(n=len(rows), rmse_eV=rmse_eV, context=tested),
+        *tested_warnings(
+            {**tested, "rmse_eV": rmse_eV},
+            n_formulas=structures.n_formulas,
+            remedy=_JUDGE_BY_TRANSFER,
+        ),
+    ]
 
 
 def train_sources_run(
@@ -226,14 +261,51 @@ def train_sources_run(
         device=device,
         progress=progress,
     )
+    records = [record for table in tables.values() for record in table.records]
+    structures = NearCopies(records)
+    entries = _joint_test(models[0], tables, structures, share=training.validation_share)
     references = {name: table.records for name, table in tables.items()}
     with replaced_result(Path(out), kind=KIND) as folder:
-        save_sources(folder, models, references=references, training=training)
-        records = [record for table in tables.values() for record in table.records]
-        save_keys(folder, keys_of(records), distances_of(records))
+        save_sources(folder, models, references=references, training=training, entries=entries)
+        save_keys(folder, keys_of(records), StoredDistances.of(structures).arrays())
         save_domain(folder, list(tables.values()), descriptor)
     add_to_heads(open_sources(out), tables, device=device, progress=progress)
     return Path(out)
+
+
+def _joint_test(
+    models: Mapping[str, SourceModel],
+    tables: Mapping[str, Table],
+    structures: NearCopies,
+    *,
+    share: float,
+) -> dict[str, Any]:
+    """Return the manifest's entries on the held-out rows of every set in the first network.
+
+    `structures` are those of all sets, one after the other, and `share` is that held out.
+    """
+    sizes = tuple(map(len, tables.values()))
+    starts = np.cumsum([0, *sizes])
+    first = next(iter(models))
+    splits = member_splits(models[first], Head(first, 0, sizes, share), member=0)
+    learned_rows = np.concatenate(
+        [start + split.training.numpy() for start, split in zip(starts, splits, strict=False)]
+    )
+    tested = {}
+    warnings = []
+    for name, start, split in zip(tables, starts, splits, strict=False):
+        rows = split.held_out.numpy()
+        held_out = tables[name].rows(rows)
+        tested[name], sentences = _tested(
+            structures,
+            start + rows,
+            learned_rows=learned_rows,
+            gaps_eV=held_out.gaps_eV,
+            predicted_eV=predicted_eV(models[name], held_out.features),
+            mean_gap_eV=float(tables[name].gaps_eV[split.training.numpy()].mean()),
+        )
+        warnings += [f"{name}: {sentence}" for sentence in sentences]
+    return {"tested": tested, "warnings": warnings}
 
 
 def _with_displaced(

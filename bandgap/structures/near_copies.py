@@ -8,7 +8,7 @@ Widdowson et al., MATCH Commun. Math. Comput. Chem. 87, 529 (2022); Widdowson an
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.records import Records, StructureRecord
-from bandgap.structures.same_crystals import neighbour_distances
+from bandgap.structures.same_crystals import N_NEAREST, neighbour_distances
 
 Floats = NDArray[np.float64]
 FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is periodic
@@ -36,11 +36,13 @@ class NearCopies:
     """The structures of a data set in the form in which near-copies are looked for.
 
     Distances are computed when they are first needed, and only for structures that share their
-    formula with another one. Refused structures have no near-copies.
+    formula with another one. Refused structures have no near-copies. `n_nearest` is the number of
+    atoms to which distances are computed; near-copies are told by the first `N_NEAREST`.
     """
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(self, records: Records, *, n_nearest: int = N_NEAREST) -> None:
+        self.records = records
+        self.n_nearest = n_nearest
         rows_by_formula = _rows_by_formula(records)
         self.n_formulas = len(rows_by_formula)
         self._rows_by_formula = {
@@ -62,21 +64,37 @@ class NearCopies:
             compared = [row for row in formula_rows if row in reference]
             if tested and compared:
                 result[[place[row] for row in tested]] = _is_near_any(
-                    np.array([self._distances[row] for row in tested]),
-                    np.array([self._distances[row] for row in compared]),
+                    self._first_distances(tested),
+                    self._first_distances(compared),
                     rows=np.array(tested),
                     compared_rows=np.array(compared),
                 )
         return result
 
+    def distances(self) -> Iterator[Floats]:
+        """Yield the distances of every structure that was read."""
+        for row, record in enumerate(self.records):
+            if record.atoms is not None:
+                computed = self._distances.get(row)
+                yield self._distances_of(record) if computed is None else computed
+
     @cached_property
     def _distances(self) -> dict[int, Floats]:
         comparable = {row for rows in self._rows_by_formula.values() for row in rows}
         return {
-            row: neighbour_distances(record, n_quantiles=N_QUANTILES)
-            for row, record in enumerate(self._records)
+            row: self._distances_of(record)
+            for row, record in enumerate(self.records)
             if row in comparable
         }
+
+    def _distances_of(self, record: StructureRecord) -> Floats:
+        return neighbour_distances(record, n_quantiles=N_QUANTILES, n_nearest=self.n_nearest)
+
+    def _first_distances(self, rows: Sequence[int]) -> Floats:
+        """Return the distances (k, d) of rows to their first `N_NEAREST` atoms."""
+        stacked = np.array([self._distances[row] for row in rows])
+        by_atom = stacked.reshape(len(rows), -1, self.n_nearest, N_QUANTILES)
+        return by_atom[:, :, :N_NEAREST].reshape(len(rows), -1)
 
 
 def has_near_copy(

@@ -85,6 +85,7 @@ def test_trained_source_shows_card_descriptor_and_learning_curve(
     assert "**Licence of the data**: CC\\-BY\\-4.0" in text and "**Level of theory**: PBE" in text
     assert "MBTR, k1 (atomic number) and k2 (inverse distance)" in text and "for H O" in text
     assert "feature statistics, Fisher information" in text
+    assert at.warning[0].value.startswith("12 of 12 test structures have a near-copy")
     curve = figure(at, 0)
     assert curve["layout"]["xaxis"]["title"]["text"] == "epoch"
     assert "(eV)" in curve["layout"]["yaxis"]["title"]["text"]

@@ -6,7 +6,7 @@ from app import session
 from app.components.result.run_result import RunResult
 from app.components.shared import frame, stores
 from app.components.shared.guide_links import help_link
-from bandgap.evaluation.near_copies import REMEDY
+from bandgap.evaluation.near_copies import near_copies_sentence
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.starting import start_transfer
 
@@ -14,10 +14,13 @@ from bandgap.jobs.starting import start_transfer
 def near_copies_view(result: RunResult) -> None:
     """Draw the warning, and the button unless all structures have one formula."""
     run = result.run
-    text, advice, _ = result.files.near_copies.partition(_ADVICE)
+    manifest = result.files.manifest
+    one_formula = manifest.get("data", {}).get("n_formulas") == 1
+    tested = manifest.get("tested", {})
+    text = near_copies_sentence(tested, one_formula=one_formula, remedy="")
     frame.warn([text.strip()])
     datasets = {dataset.id: dataset for dataset in stores.library().datasets(run.workspace)}
-    if not advice or "refit" in result.files.manifest or run.dataset not in datasets:
+    if not text or one_formula or "refit" in manifest or run.dataset not in datasets:
         return
     if not st.button(
         "Test by formula",
@@ -41,6 +44,3 @@ def near_copies_view(result: RunResult) -> None:
         return
     session.choose("run", started.run)
     st.switch_page("views/train.py")
-
-
-_ADVICE = REMEDY.partition(":")[0]

@@ -87,16 +87,8 @@ class RunFiles:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings that are shown with every result of the run, without that on near-copies."""
-        return tuple(text for text in self._warnings if CAUSE not in text)
-
-    @property
-    def near_copies(self) -> str:
-        """The warning on near-copies across the split, which the page Result shows, or ""."""
-        return next((text for text in self._warnings if CAUSE in text), "")
-
-    @property
-    def _warnings(self) -> tuple[str, ...]:
-        return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
+        texts = self.manifest.get("diagnostics", {}).get("warnings", ())
+        return tuple(text for text in texts if CAUSE not in text)
 
     @property
     def scales_equal_to_prior(self) -> list[str]:

@@ -56,6 +56,21 @@ def test_compare_warns_of_displaced_copies_and_offers_the_grouping(
     assert min(errors[2:]) > 0.5
 
 
+def test_train_sources_warns_of_displaced_copies_in_every_set(run: Run, tmp_path: Path) -> None:
+    path = rattled()[1]
+    species = "Al,As,Br,Cd,Cl,F,Ga,In,K,Li,Mg,Na,O,P,S,Te,Zn"
+    words = f"--label gap_eV --species {species} --steps 3 --hidden 8,4 --members 2 --device cpu"
+    out = ("--out", tmp_path / "source", "--displacement", "0")
+    trained = run("train-sources", f"one={path}", f"two={path}", *words.split(), *out)
+    assert trained.exit_code == 0, trained.output
+    tested = json.loads((tmp_path / "source" / "manifest.json").read_text())["tested"]
+    for name in ("one", "two"):
+        n = tested[name]["n"]
+        assert tested[name]["n_near_copies"] == n > 0
+        warning = f"Warning: {name}: {n} of {n} test structures have a near-copy"
+        assert warning in " ".join(trained.stderr.split())
+
+
 @pytest.mark.parametrize(("split", "n_tested"), [((), 12), (("--split", "30,10"), 20)])
 def test_train_source_warns_of_displaced_copies_as_transfer_does(
     run: Run, tmp_path: Path, split: tuple[str, ...], n_tested: int

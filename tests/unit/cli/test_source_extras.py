@@ -1,11 +1,17 @@
 """`bandgap source-extras`, and the extras of sources of several sets."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bandgap.datasets.demo import demo_source_folder
 from tests.unit.cli.conftest import Run
+
+
+def facts_of(source: Path) -> tuple[dict[str, float], list[str]]:
+    manifest = json.loads((source / "manifest.json").read_text())
+    return manifest["tested"], manifest["warnings"]
 
 
 def test_source_extras_are_added_to_a_trained_source(
@@ -19,10 +25,12 @@ def test_source_extras_are_added_to_a_trained_source(
     assert trained.exit_code == 0
     words = "source, beyond its point estimate: feature statistics, Fisher information"
     assert f"{words}, 2 snapshots\n" in trained.stdout
+    entries = facts_of(source)
     added = run("source-extras", "--source", source, *data, "--variational", "--device", "cpu")
     assert added.exit_code == 0
     assert "variational RMSE (eV)" in added.stdout
     assert f"{words}, variational posterior, 2 snapshots\n" in added.stdout
+    assert facts_of(source) == entries and entries[0]["n"] and entries[1]
 
 
 def test_source_extras_of_other_structures_are_refused(

@@ -119,9 +119,10 @@ def test_archive_may_contain_the_source_in_a_folder(home, trained, below):
 def test_source_of_several_sets_has_one_card(home, joint_folder):
     job = ended(home, by_archive(home, zipped(joint_folder)))
     assert (job.state, job.error) == ("finished", "")
-    card = sources_by_id(home)[job.subject].card
-    assert (card["level_of_theory"], card["n_structures"]) == ("PBE, GW", 36)
-    assert sources_by_id(home)[job.subject].parts >= {"fisher", "variational", "snapshots"}
+    source = sources_by_id(home)[job.subject]
+    assert (source.card["level_of_theory"], source.card["n_structures"]) == ("PBE, GW", 36)
+    assert source.parts >= {"fisher", "variational", "snapshots"}
+    assert {text.partition(":")[0] for text in source.manifest["warnings"]} == {"plain", "other"}
 
 
 def test_what_is_no_source_is_refused_before_anything_is_stored(home, tmp_path, trained):

@@ -8,9 +8,10 @@ from ase import Atoms
 from ase.build import bulk, molecule
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.runs.known_structures import load_known, save_known
+from bandgap.runs.known_structures import N_NEAREST, load_known, save_known
 from bandgap.storage.manifests import KNOWN
 from bandgap.structures import StructureRecord
+from bandgap.structures.near_copies import NearCopies
 
 GAAS = bulk("GaAs", "zincblende", 5.65)
 
@@ -35,11 +36,12 @@ def strained(atoms: Atoms, share: float) -> Atoms:
 
 
 def test_copies_in_other_cells_are_told_and_strained_ones_are_new(tmp_path: Path) -> None:
-    save_known(
-        tmp_path,
-        [record(GAAS, "gaas"), record(molecule("C6H6"), "benzene")],
-        [record(strained(GAAS, 0.02), "tested")],
-    )
+    records = [
+        record(GAAS, "gaas"),
+        record(molecule("C6H6"), "benzene"),
+        record(strained(GAAS, 0.02), "tested"),
+    ]
+    save_known(tmp_path, NearCopies(records, n_nearest=N_NEAREST), n_learned=2)
     structures = load_known(tmp_path)
     assert structures is not None
     records = [

@@ -31,21 +31,21 @@ def test_no_near_copies_have_no_second_error() -> None:
 
 
 def test_sentence_has_the_numbers_the_other_error_and_the_option() -> None:
-    text = near_copies_sentence(3, 20, rmse_of_others_eV=0.81)
+    text = near_copies_sentence({"n": 20, "n_near_copies": 3, "rmse_without_near_copies_eV": 0.81})
     assert text.startswith("3 of 20 test structures have a near-copy")
     assert "the RMSE of the 17 others is 0.810 eV" in text
     assert "`--by-formula`" in text
 
 
 def test_no_grouping_is_proposed_for_structures_of_one_formula() -> None:
-    text = near_copies_sentence(20, 20, one_formula=True)
+    text = near_copies_sentence({"n": 20, "n_near_copies": 20}, one_formula=True)
     assert "All structures have one formula" in text
     assert "--by-formula" not in text
 
 
 @pytest.mark.parametrize(("n_near", "n_test"), [(0, 20), (1, 21), (0, 0)])
 def test_few_near_copies_need_no_sentence(n_near: int, n_test: int) -> None:
-    assert near_copies_sentence(n_near, n_test) == ""
+    assert near_copies_sentence({"n": n_test, "n_near_copies": n_near}) == ""
 
 
 def test_comparison_names_the_mean_share_of_its_fits() -> None:

@@ -9,7 +9,6 @@ from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.foundation.errors import ArtifactError
 from bandgap.sources.near_copies import (
     StoredDistances,
-    distances_of,
     has_distances,
     near_copies_in_source,
 )
@@ -23,6 +22,7 @@ from bandgap.sources.overlap import (
     save_keys,
 )
 from bandgap.structures import StructureRecord
+from bandgap.structures.near_copies import NearCopies
 
 WATER = [8187428303974536880]
 ARGON = [3829144481315130498]
@@ -126,7 +126,7 @@ def displaced(atoms, sd_angstrom):
 
 def test_near_copies_in_the_source_are_displaced_ones_of_the_same_formula():
     ethanol = molecule("CH3CH2OH")
-    source = StoredDistances.of([record(molecule("C6H6")), refused(), record(ethanol)])
+    source = StoredDistances.of(NearCopies([record(molecule("C6H6")), refused(), record(ethanol)]))
     target = [
         record(displaced(ethanol, 0.03)),
         record(ethanol),
@@ -142,7 +142,9 @@ def test_near_copies_in_the_source_are_displaced_ones_of_the_same_formula():
 def test_stored_distances_find_the_near_copies(tmp_path):
     assert near_copies_in_source(tmp_path, [record(molecule("C6H6"))]) is None
     source_records = [record(molecule(name)) for name in ("C6H6", "CH4")]
-    save_keys(tmp_path, keys_of(source_records), distances_of(source_records))
+    save_keys(
+        tmp_path, keys_of(source_records), StoredDistances.of(NearCopies(source_records)).arrays()
+    )
     target = [record(displaced(molecule("C6H6"), 0.02)), record(molecule("H2O"))]
     assert has_distances(tmp_path)
     assert near_copies_in_source(tmp_path, target) == 1

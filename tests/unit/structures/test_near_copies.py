@@ -19,6 +19,7 @@ from bandgap.structures.near_copies import (
     has_near_copy,
     near_copy_counts,
 )
+from bandgap.structures.same_crystals import neighbour_distances
 
 
 def record(atoms: ase.Atoms | None, id: str = "a") -> StructureRecord:
@@ -80,6 +81,18 @@ def test_only_the_named_rows_are_compared() -> None:
     copies = NearCopies([record(atoms) for atoms in crystals])
     assert copies.has_near_copy([2, 0], [1]).tolist() == [False, True]
     assert copies.has_near_copy([0], [2]).tolist() == [False]
+
+
+def test_distances_to_more_atoms_find_the_same_near_copies() -> None:
+    records = [record(atoms()) for atoms in [*NEAR.values(), *OTHER.values()]]
+    rows = range(len(records))
+    of_24_atoms = NearCopies(records, n_nearest=24)
+    expected = NearCopies(records).has_near_copy(rows, rows)
+    assert of_24_atoms.has_near_copy(rows, rows).tolist() == expected.tolist()
+    assert len(expected) > expected.sum() > 2
+    for distances, structure in zip(of_24_atoms.distances(), records, strict=True):
+        fresh = neighbour_distances(structure, n_quantiles=8, n_nearest=24)
+        assert distances.tolist() == fresh.tolist()
 
 
 def test_structures_of_a_data_set_with_a_near_copy_are_counted() -> None:
