@@ -138,7 +138,8 @@ def result_verdict(
         word = "Too small an error"
         purpose = "The gaps themselves may be among the inputs"
     elif rank >= GOOD_RANK and usable_gaps:
-        state, word = "good", "Good"
+        state = "good"
+        word = "Good"
     return ResultVerdict(state, word, f"{purpose}: {'; '.join(parts)}.", curve, chains_agree, n)
 
 
@@ -153,13 +154,15 @@ def _with_metals(heldout: HeldOut, curve: CurveVerdict, *, chains_agree: bool) -
     state: State = "fair"
     word = "Use with care"
     if not (tells_metals or tells_gaps):
-        state, word = "poor", "Not usable"
+        state = "poor"
+        word = "Not usable"
     elif not chains_agree:
         word = "Chains not agreed"
     elif curve.deviates:
         word = f"Intervals {side_of(heldout, curve)}"
     elif tells_metals and share <= GOOD_SHARE:
-        state, word = "good", "Good"
+        state = "good"
+        word = "Good"
     sentence = f"{metals.sentence} {interval_text(heldout, curve)}."
     return ResultVerdict(state, word, sentence, curve, chains_agree, n)
 

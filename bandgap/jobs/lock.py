@@ -44,7 +44,8 @@ def wait_for_other_machine(home: Home, database: Database, *, stopped: Callable[
     That is after STALE_S at the latest. Raises BandgapError as soon as its heartbeat changes.
     """
     deadline = time.monotonic() + STALE_S
-    last_holder, last_beat = "", 0.0
+    last_holder = ""
+    last_beat = 0.0
     while time.monotonic() < deadline and not stopped():
         row = database.row("SELECT * FROM lock WHERE name = ?", NAME)
         if row is None or row["heartbeat"] < time.time() - STALE_S:
@@ -59,7 +60,8 @@ def wait_for_other_machine(home: Home, database: Database, *, stopped: Callable[
                 " here by BANDGAP_ENGINE and BANDGAP_SCHEDULER; or set BANDGAP_HOME to another"
                 " folder."
             )
-        last_holder, last_beat = row["holder"], row["heartbeat"]
+        last_holder = row["holder"]
+        last_beat = row["heartbeat"]
         time.sleep(POLL_S)
 
 

@@ -195,9 +195,9 @@ def _advice_on_new_elements(descriptor: Mapping[str, Any] | None, lacking: Itera
     return (
         f"Its descriptor cannot be grown by {', '.join(sorted(fixed))}, so that no method that "
         "transfers learns them. To learn from them too, choose a method without transfer, such as "
-        "gaussian_process, which takes a descriptor for all elements, or start from a source that "
-        "was trained on structures with these elements: "
-        "`bandgap train-source --species, --network megnet` (on the page Source models)."
+        "gaussian_process, which takes a descriptor for all elements, or train a source on "
+        "structures with these elements: `bandgap train-source --species` (on the page Source "
+        "models)."
     )
 
 

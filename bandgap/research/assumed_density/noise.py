@@ -23,7 +23,8 @@ def noise_step(y: Tensor, output: Moments, a: Tensor, b: Tensor) -> tuple[Tensor
     noise = b / (a - 1.0)
     spread = variance + noise
     error = y - mean
-    log_z = log_slab = _log_normal(error, spread)
+    log_slab = _log_normal(error, spread)
+    log_z = log_slab
     is_mixture = bool((share < 1.0).any())
     if is_mixture:
         log_atom = _log_normal(y, noise)

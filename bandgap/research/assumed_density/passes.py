@@ -137,7 +137,8 @@ def _one_pass(
 
 def _state_of(belief: Belief, n: int) -> _State:
     weights = belief.weights
-    mean, variance = (torch.from_numpy(flattened(p)) for p in (weights.means, weights.variances))
+    mean = torch.from_numpy(flattened(weights.means))
+    variance = torch.from_numpy(flattened(weights.variances))
     natural = torch.stack([1.0 / variance, mean / variance])
     noise = torch.tensor([belief.noise.shape, belief.noise.rate], dtype=torch.float64)
     site = belief.likelihood
@@ -151,7 +152,8 @@ def _state_of(belief: Belief, n: int) -> _State:
 def _belief_of(state: _State, before: Belief) -> Belief:
     precision, shift = state.weights.numpy()
     like = before.weights.means
-    means, variances = (unflattened(p, like) for p in (shift / precision, 1.0 / precision))
+    means = unflattened(shift / precision, like)
+    variances = unflattened(1.0 / precision, like)
     site = before.likelihood
     if site is not None:
         site = LikelihoodSites(*state.weights_factor.numpy(), *state.noise_factor.tolist())
@@ -187,7 +189,8 @@ def _take_rows(state: _State, x: Tensor, y: Tensor, like: Weights, *, atoms: boo
     g = g_m.sum(0)
     bend = v * (g_m.square() - 2.0 * g_v).sum(0)
     if n == 1:
-        new_m, new_v = m + v * g, v - v * bend
+        new_m = m + v * g
+        new_v = v - v * bend
     else:
         new_v = v / (1.0 + bend).clamp_min(LEAST_PRECISION_SHARE)
         new_m = m + new_v * g

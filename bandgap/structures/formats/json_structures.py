@@ -265,7 +265,8 @@ def _cell(values: Any, name: str) -> Floats:
     is_flat = isinstance(values, list) and not any(isinstance(value, list) for value in values)
     if is_flat and len(values) in (3, 6):
         numbers = _array(values, name, (len(values),))
-        lengths, angles = numbers[:3], numbers[3:]
+        lengths = numbers[:3]
+        angles = numbers[3:]
         return cell_vectors(lengths.tolist(), angles.tolist()) if angles.size else np.diag(lengths)
     return _array(values, name, (3, 3))
 

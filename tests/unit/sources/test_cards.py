@@ -20,8 +20,8 @@ NEW_ELEMENTS = (
 FIXED = (
     "so that no method that transfers learns them. To learn from them too, choose a method "
     "without transfer, such as gaussian_process, which takes a descriptor for all elements, or "
-    "start from a source that was trained on structures with these elements: `bandgap train-source "
-    "--species, --network megnet` (on the page Source models)."
+    "train a source on structures with these elements: `bandgap train-source --species` (on the "
+    "page Source models)."
 )
 
 
