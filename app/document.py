@@ -13,11 +13,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-# Contrast of at least 4.5 for captions, and for texts on the colour of buttons in the dark theme; a
-# ring around what has the focus; the toolbar of a table below it, over no field or header.
+# Contrast of at least 4.5 for captions, and for texts on the colour of buttons and of open popovers
+# in the dark theme; a ring around what has the focus; the toolbar of a table below it, over no
+# field or header. Streamlit sets the colour scheme of its application alone, and popovers are
+# outside of it: there `light-dark` is always light, so captions take the colour of the text.
 ACCESS_CSS = """
-[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] p {
-  color: light-dark(#5F666D, #9AA1A8) !important; opacity: 1 !important;
+[data-testid="stCaptionContainer"] {
+  color: color-mix(in srgb, currentColor 70%, transparent) !important; opacity: 1 !important;
+}
+[data-testid="stCaptionContainer"] p { color: inherit !important; opacity: 1 !important; }
+button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {
+  color: light-dark(#0072B2, #6DB8E8) !important;
 }
 [data-testid^="stBaseButton-primary"]:not(:disabled) p, span[data-tag-index] span {
   color: light-dark(#FFFFFF, #0F1317) !important;

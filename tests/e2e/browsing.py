@@ -49,7 +49,8 @@ _HEIGHT = """() => {
 
 
 _FAINT = """least => {
-    const numbers = text => (text.match(/[\\d.]+/g) || []).map(Number)
+    const scale = text => text.startsWith('color(srgb') ? [255, 255, 255, 1] : [1, 1, 1, 1]
+    const numbers = text => (text.match(/[\\d.]+/g) || []).map((x, k) => x * scale(text)[k])
     const over = ([r, g, b, a = 1], under) => [r, g, b].map((x, k) => a * x + (1 - a) * under[k])
     const linear = x => x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4
     const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)

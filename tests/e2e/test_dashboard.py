@@ -23,6 +23,7 @@ from tests.e2e.browsing import (
     expect_run,
     expect_settled,
     expect_soon,
+    faint_texts,
     page_height,
     picture,
     tab_to,
@@ -80,6 +81,21 @@ def test_page_of_a_full_workspace_fits_both_widths_and_is_accessible(
 def test_page_of_a_full_workspace_is_legible_in_the_dark_theme(visited: Page, title: str) -> None:
     follow_link(visited, title)
     expect_legible_in_the_dark(visited, PAGES[title] or "home")
+
+
+def test_open_popover_is_legible_in_the_dark_theme(visited: Page) -> None:
+    follow_link(visited, "Result")
+    visited.emulate_media(color_scheme="dark")
+    opener = visited.get_by_role("button", name="Figure for a paper").first
+    opener.click()  # the pointer stays on it
+    caption = visited.get_by_test_id("stPopoverBody").get_by_test_id("stCaptionContainer")
+    expect(caption).to_be_visible()
+    shown = {"Figure for a paper", caption.inner_text()}
+    expect_soon(
+        visited, lambda: shown & {*faint_texts(visited, least=4.5)}, lambda texts: not texts
+    )
+    expect_no_serious_findings(visited)
+    visited.keyboard.press("Escape")
 
 
 def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths(
