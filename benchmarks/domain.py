@@ -1,11 +1,11 @@
-"""The applicability domain: p-values of flows against distances, on four sets of structures.
+"""The applicability domain: its p-values against the distance alone, on four sets of structures.
 
 Every set has familiar structures, of which a run learns from some and others are held out, and
 unfamiliar ones: organic crystals with sulfur, chlorine, bromine or iodine where the run has learned
 from crystals without, the fifth of the demo's crystals with most nitrogen, or organic molecules for
-a run on perovskites. Only the flows have not seen these structures; the source network has seen
-their elements. A good score tells unfamiliar structures from held-out ones
-(AUROC), flags about 5 % of the held-out ones at p = 0.05, and is small where errors are large.
+a run on perovskites. The source network has seen their elements. A good score tells unfamiliar
+structures from held-out ones (AUROC), flags about 5 % of the held-out ones at p = 0.05, and is
+small where errors are large.
 """
 
 import tempfile
@@ -97,9 +97,7 @@ def _figures(
     drawn = np.random.default_rng(seed).permutation(len(domain_set.unfamiliar.records))
     unfamiliar = _rows(domain_set.unfamiliar, drawn[: config.n_compared])
     with tempfile.TemporaryDirectory() as folder:
-        request = TransferRequest(
-            method=domain_set.method, n_test=0, density="flow", seed=seed, n_jobs=n_jobs
-        )
+        request = TransferRequest(method=domain_set.method, n_test=0, seed=seed, n_jobs=n_jobs)
         run_folder = transfer_run(
             domain_set.source,
             _rows(familiar, learned),
@@ -129,7 +127,7 @@ def _figures(
         "flagged_share_unfamiliar": float(np.mean(outside["p"] <= LEVEL)),
         "auroc": {
             score: float(roc_auc_score(is_outside, sign * np.r_[inside[score], outside[score]]))
-            for score, sign in (("p", -1), ("distance", 1), ("neighbours", 1))
+            for score, sign in (("p", -1), ("distance", 1))
         },
         "rmse_flagged_eV": _rmse(errors[p <= LEVEL]),
         "rmse_rest_eV": _rmse(errors[p > LEVEL]),
@@ -139,21 +137,16 @@ def _figures(
 
 
 def _scores(run: Run, labelled: LabelledSet, settings: Mapping[str, Any]) -> dict[str, Floats]:
-    """Return p-value, distance, distance to neighbours and error of the usable structures."""
+    """Return p-value, distance and error of the usable structures."""
     described = featurize(list(labelled.records), run.descriptor, **settings)
     drawn = draw_records(run, labelled.records, described)
     rows = drawn.usable
-    features = described.features[rows]
-    elements = [elements_of(labelled.records[i]) for i in rows]
-    if run.density is None:
-        raise InputError(f"This run has no density: {run.manifest['density']['reason']}")
     gaps_eV = labelled.gaps_eV[rows]
     lower, upper = record_predictions(run, labelled.records, drawn).interval(INTERVAL_LEVEL)
     return {
         "is_covered": np.asarray((lower[rows] <= gaps_eV) & (gaps_eV <= upper[rows]), np.float64),
-        "p": run.density.p_values(features, elements).p,
+        "p": np.array([drawn.judgements[i].p for i in rows]),
         "distance": np.array([drawn.judgements[i].distance for i in rows]),
-        "neighbours": run.density.unusualness.distances_to_known(run.density.features(features)),
         "error_eV": drawn.draws.flat_means_eV.mean(axis=0) - gaps_eV,
     }
 

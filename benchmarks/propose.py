@@ -5,7 +5,7 @@ the source has not seen, with gaps and geometries of the same kind. Molecules ar
 window by the edge-by-edge network, by random mutation of demo molecules and, where the package
 selfies is installed, by random changes of their SELFIES. The gap of each new molecule of the lists
 is computed by GFN2-xTB at its force-field geometry. All are compared with random molecules of the
-training set, and each list with one that is ranked without the p-values of the domain.
+training set.
 """
 
 import dataclasses
@@ -24,7 +24,6 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.tight_binding import NoLevelsError, levels_eV
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.flows.unusualness import MIN_ROWS
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
     KnownMolecules,
@@ -44,7 +43,6 @@ from bandgap.runs.molecule_proposals import (
     ProposalSettings,
     ProposedMolecules,
     propose_molecules,
-    ranked_rows,
 )
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.transfer import transfer_run
@@ -61,7 +59,7 @@ class ProposeBenchmark:
     """Settings of the benchmark.
 
     The generators learn from `n_molecules` demo molecules, the run from `n_labelled` molecules of
-    demo crystals. The run has a density of these, and so p-values of the domain, from 200.
+    demo crystals.
     """
 
     window: Window = Window(3.0, 3.5)
@@ -105,12 +103,7 @@ def run_propose(
     }
     with tempfile.TemporaryDirectory() as folder:
         labelled = _molecules_of_crystals(config, progress)
-        request = TransferRequest(
-            method=METHOD,
-            n_test=0,
-            seed=config.seed,
-            density="flow" if len(labelled.records) >= MIN_ROWS else "none",
-        )
+        request = TransferRequest(method=METHOD, n_test=0, seed=config.seed)
         run_folder = transfer_run(
             demo_source_folder(),
             labelled,
@@ -180,28 +173,13 @@ def _figures(
     predictions = proposed.predictions
     p_window = predictions.window_probability(window)
     new_rows = [row for row in proposed.rows if not proposed.is_candidate_known[row]]
-    rows_alone = [
-        row
-        for row in ranked_rows(
-            dataclasses.replace(predictions, domain_p=None),
-            p_window,
-            proposed.is_candidate_known,
-            count=len(new_rows),
-        )
-        if not proposed.is_candidate_known[row]
-    ]
-    both = sorted({*new_rows, *rows_alone})
-    computed = xtb_gaps_eV([proposed.candidates[row] for row in both], progress=progress)
-    gap_of = dict(zip(both, computed.tolist(), strict=True))
-    gaps = np.array([gap_of[row] for row in new_rows])
-    gaps_alone = np.array([gap_of[row] for row in rows_alone])
+    gaps = xtb_gaps_eV([proposed.candidates[row] for row in new_rows], progress=progress)
     is_computed = np.isfinite(gaps)
     errors = (predictions.mean_eV[new_rows] - gaps)[is_computed]
     counts = proposed.counts
     n_inside = sum(status == "ok" for status in proposed.predictions.status)
     return {
         "share": share_in_window(gaps, window),
-        "share_without_p": share_in_window(gaps_alone, window),
         "n": len(new_rows),
         "n_without_gap": int((~is_computed).sum()),
         "expected_share": float(p_window[new_rows].mean()),

@@ -31,13 +31,14 @@ from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.inference.flows.fitting import FlowTraining, fit_flows
-from bandgap.inference.flows.masked_flow import FlowConfig
+from bandgap.networks.perceptron import hidden_in_double, layer_of
+from bandgap.research.flows.fitting import FlowTraining, fit_flows
+from bandgap.research.flows.masked_flow import FlowConfig
 from bandgap.runs.prediction import draw_records, record_predictions
 from bandgap.runs.requests import TransferRequest
-from bandgap.runs.run_density import FeatureMap
 from bandgap.runs.stored import Run, load_run
 from bandgap.runs.transfer import transfer_run
+from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from benchmarks.crystals import SETS, labelled_of
 from benchmarks.domain import UNFAMILIAR
@@ -268,17 +269,28 @@ def _coordinates(source: Path | None, descriptors: list[Floats]) -> list[Floats]
     standardised descriptors.
     """
     if source is not None:
-        features = FeatureMap.of_source(load_source(source), has_network=True)
+        values = [last_hidden_inputs(load_source(source), descriptor) for descriptor in descriptors]
     else:
-        scale = descriptors[0].std(axis=0)
-        features = FeatureMap(descriptors[0].mean(axis=0), np.where(scale == 0, 1.0, scale), 1.0)
-    values = [features(descriptor) for descriptor in descriptors]
+        centre, scale = descriptors[0].mean(axis=0), descriptors[0].std(axis=0)
+        values = [(rows - centre) / np.where(scale == 0, 1.0, scale) for rows in descriptors]
     pooled = np.concatenate(values[:2])
     centre = pooled.mean(axis=0)
     _, singular, directions = np.linalg.svd(pooled - centre, full_matrices=False)
     n_dimensions = min(DIMENSIONS, int((singular > 1e-9 * singular[0]).sum()))
     scales = singular[:n_dimensions] / np.sqrt(len(pooled) - 1)
     return [(value - centre) @ directions[:n_dimensions].T / scales for value in values]
+
+
+def last_hidden_inputs(source: SourceModel, descriptors: NDArray[np.floating[Any]]) -> Floats:
+    """Return the inputs (n, q) of the last rectified units of a source network."""
+    last = max(map(layer_of, source.params)) - 1
+    before = {name: value for name, value in source.params.items() if layer_of(name) < last}
+    h = source.standardiser.features(np.asarray(descriptors, dtype=np.float64))
+    if before:
+        h = hidden_in_double(before, h)[-1]
+    weight, bias = (source.params[f"{name}.{last}"].double().numpy() for name in ("weight", "bias"))
+    inputs: Floats = h @ weight.T + bias
+    return inputs
 
 
 def _rows(labelled: LabelledSet, rows: NDArray[np.int64]) -> LabelledSet:

@@ -172,7 +172,7 @@ def test_every_csv_column_has_a_heading() -> None:
         (
             *COLUMNS,
             P_METAL,
-            *DOMAIN_P,
+            DOMAIN_P,
             *WINDOW_COLUMNS,
             *DETAIL_COLUMNS,
             *NEXT_COLUMNS,

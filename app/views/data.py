@@ -9,7 +9,6 @@ from app import session
 from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from app.components.data.dataset_map import dataset_map
-from app.components.data.density_view import density_view
 from app.components.data.distribution_view import distribution_view
 from app.components.data.domain_view import domain_view
 from app.components.data.element_choice import choose_elements
@@ -112,7 +111,6 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str, primary: boo
             dataset_map(dataset, elements)
         case "Applicability":
             domain_view(dataset, elements)
-            density_view(dataset)
         case _:
             verdict_view(dataset, elements)
 

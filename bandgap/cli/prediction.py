@@ -23,7 +23,6 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.prediction_table import (
     check_files,
-    count_unusual,
     echo_prediction_counts,
     is_unfinished,
     print_changed_intervals,
@@ -152,16 +151,11 @@ def predict(
     from bandgap.runs.companion import UNITS, companion, write_companion
 
     rows = {status: counts[status] for status in STATUSES}
-    unusual = count_unusual(out)
-    body = companion(manifest, request, columns=UNITS, rows=rows, unusual=unusual)
+    body = companion(manifest, request, columns=UNITS, rows=rows)
     for output in (out, extxyz):
         if output is not None:
             write_companion(output, body)
     echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
-    if unusual is not None:
-        from bandgap.predictions.unusual_rows import flagged_sentence
-
-        print_note(flagged_sentence(int(unusual["n_at_this_rate"] or 0)))
     print_changed_intervals(model, request)
 
 

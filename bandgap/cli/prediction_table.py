@@ -180,7 +180,6 @@ def echo_prediction_counts(
         LEARNED,
         UNLIKE,
         domain_counts,
-        unusual_counts_sentence,
     )
     from bandgap.runs.prediction import stored_calibrator
     from bandgap.storage.manifests import read_manifest
@@ -208,17 +207,6 @@ def echo_prediction_counts(
             f"{counts[LEARNED]:,} structures are some that the run learned from: their predictions"
             " are no test; read the column problem."
         )
-    if sentence := unusual_counts_sentence(counts):
-        print_note(sentence)
-
-
-def count_unusual(out: Path) -> dict[str, float | int | None] | None:
-    """Return the counts by p-value of a written table, None for a table without p-values."""
-    from bandgap.predictions.reading import read_domain_p
-    from bandgap.predictions.unusual_rows import unusual_facts
-
-    columns = read_domain_p(out) if out.is_file() else None
-    return None if columns is None else unusual_facts(*columns)
 
 
 def print_changed_intervals(model_folder: Path, request: PredictRequest) -> None:

@@ -98,7 +98,7 @@ def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     if predictions.p_metal is not None:
         numbers["p_metal"] = predictions.p_metal[rows]
     if predictions.domain_p is not None:
-        numbers["domain_p"] = predictions.domain_p[:, rows]
+        numbers["domain_p"] = predictions.domain_p[rows]
     return replace(predictions, **texts, **numbers)
 
 

@@ -45,16 +45,7 @@ class Quantity(Enum):
     DOMAIN_P = (
         *("domain_p", "p-value of the domain", ""),
         "p-value: share of structures like those learned from that are as "
-        "unusual as this one or more; empty where an element is unseen. Only where the run has a "
-        "density.",
-    )
-    DOMAIN_P_LOWEST = (
-        *("domain_p_lowest", "p-value, lowest", ""),
-        "Smallest p-value of the domain over the flows.",
-    )
-    DOMAIN_P_HIGHEST = (
-        *("domain_p_highest", "p-value, highest", ""),
-        "Largest p-value of the domain over the flows.",
+        "unusual as this one or more; empty where an element is unseen.",
     )
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from bandgap.predictions.table import Predictions
-from bandgap.predictions.unusual_rows import unusual_counts, unusual_sentence
 
 LIKE: Final = (
     "like"  # names of the counts by domain; the counts by status have the names of the statuses
@@ -16,9 +15,6 @@ LIKE: Final = (
 UNLIKE: Final = "unlike"
 FAR: Final = "far"
 ELEMENTS: Final = "elements"
-UNUSUAL: Final = "unusual"  # by the p-value of the domain, of those that are assessed
-ASSESSED: Final = "assessed"
-NOT_ASSESSABLE: Final = "not assessable"
 OUTSIDE: Final = "outside"  # baseline or electron levels outside the range of the training set
 LEARNED: Final = "learned"
 LEARNED_FROM: Final = "The run learned from this structure"  # in the problem of such a row
@@ -36,9 +32,6 @@ def counts_of(predictions: Predictions) -> Counter[str]:
         counts[ELEMENTS] += rows * text.startswith("Contains ")
         counts[OUTSIDE] += rows * (" eV of the training set" in text)
     counts[LEARNED] = sum(LEARNED_FROM in text for text in predictions.problem)
-    if predictions.domain_p is not None:
-        numbers = unusual_counts(predictions.domain_p[0], predictions.status)
-        counts.update(dict(zip((UNUSUAL, ASSESSED, NOT_ASSESSABLE), numbers, strict=True)))
     return counts
 
 
@@ -59,10 +52,3 @@ def domain_counts(counts: Mapping[str, int]) -> str:
         f"Domain: {like:,} like the training set, {unlike:,} not: {far:,} far from it, "
         f"{elements:,} with elements that it lacks or hardly has{outside_text}{several}."
     )
-
-
-def unusual_counts_sentence(counts: Mapping[str, int]) -> str:
-    """Return how many structures are unusual by their p-value; empty for a run without density."""
-    if ASSESSED not in counts:
-        return ""
-    return unusual_sentence(counts[UNUSUAL], counts[ASSESSED], counts[NOT_ASSESSABLE])

@@ -1,7 +1,19 @@
-"""Applicability domain: how similar a new structure is to the training structures, and which is
-nearest.
+"""Applicability domain: how unlike the training structures a new one is, and which is nearest.
 
-The distance is 1 - cosine between raw descriptors, without standardisation.
+Two numbers of the unit vectors of raw descriptors, without standardisation:
+
+    distance    1 - cosine to the nearest training structure
+    residual    norm of what the principal components of the training structures leave, the squared
+                prediction error or Q of chemometrics (Jackson, Mudholkar 1979)
+
+The distance finds other proportions, the residual a new element or environment. Each number has a
+rank, the share of training structures with a smaller one. A structure is as unlike as the larger
+of its ranks r, and its p-value is
+
+    p = (1 + #{i: r_i >= r}) / (n + 1)
+
+The distances of training structures are to the nearest other one, their residuals by components of
+the structures outside of their fifth.
 """
 
 import json
@@ -9,7 +21,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,23 +33,33 @@ from bandgap.foundation.errors import ArtifactError, InputError
 
 Floats = NDArray[np.float64]
 
-# Measured on 1,200 organic crystals (250 for training, preset oe62-16, kernel ridge): 4 to 6 % of
-# the
-# other crystals are farther than 95 % of the training set, and their errors are 1.5 to 1.8 times as
-# large.
-# With standardised features the factor is 1.0 to 1.2.
-FAR = (
-    0.95  # percentile of the training set's nearest distances above which a structure is called far
-)
+FAR = 0.95  # percentile among the training structures above which a structure is called far
+UNUSUAL = 0.05  # p-value up to which it is
 KNOWN_FROM = (
     10  # training structures with an element, from which it counts as learned in any training set
 )
 MAX_ROWS = 1000  # training rows that are stored; of more rows, a fixed random subset
+# Fewer rows are judged by the distance alone: 8 components leave little of them.
+MIN_RESIDUAL_ROWS = 30
+N_FOLDS = 5
+EXPLAINED = 0.95  # share of the variance that the components have
+LEAST_COMPONENTS = 8
+MOST_COMPONENTS = 32
+ROWS_PER_COMPONENT = 10
+_ROUNDING = 1e-6  # residuals below it are rounding errors of float32 descriptors
 
 _TIE = (
     1e-12  # largest difference between cosines that count as equal; the first of such rows is named
 )
+_SAME = 1e-6  # distance of a training structure to itself: directions are float32
 _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
+_RESIDUAL_PARTS = ("centre", "components", "residuals", "ranks")
+
+
+def _not_stored() -> Floats:
+    """Return the default of an array of a domain: one without values."""
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    return values
 
 
 @dataclass(frozen=True)
@@ -69,18 +91,21 @@ class Judgement:
 
     text: str  # "ok", or a warning; "" for a refused structure
     distance: float = float("nan")  # 1 - cosine to the nearest training structure
-    # Share of training structures with a smaller nearest distance, 0 to 1.
+    # Share of training structures that are less unlike the others, 0 to 1.
     percentile: float = float("nan")
+    # Share of structures like the training set that are as unlike it or more; NaN with an element
+    # that neither the source nor a training structure has.
+    p: float = float("nan")
     nearest: str = ""  # id of the nearest training structure
     unseen: tuple[str, ...] = ()  # elements that the text names as unseen or rare
 
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Unit vectors of the training descriptors, their leave-one-out nearest distances, and their
-    elements.
+    """Unit vectors of the training descriptors, their distances and residuals, and their elements.
 
-    `ranges` are those of the values next to the descriptor, such as a baseline.
+    `ranges` are those of the values next to the descriptor, such as a baseline. A domain without
+    `residuals`, of few rows or of an earlier version, judges by the distance alone.
     """
 
     ids: tuple[str, ...]  # (row,)
@@ -91,6 +116,10 @@ class Domain:
     source_species: tuple[str, ...]
     target_counts: Mapping[str, int]  # training structures that contain the element
     ranges: tuple[LearnedRange, ...] = ()
+    centre: Floats = _not_stored()  # (column,) mean unit vector
+    components: Floats = _not_stored()  # (column, component) orthonormal
+    residuals: Floats = _not_stored()  # (row,) sorted
+    ranks: Floats = _not_stored()  # (row,) sorted, the larger rank of each row
 
     def judge(
         self,
@@ -156,7 +185,7 @@ class Domain:
         # recomputed row by row: the bits of the matrix product can depend on the other rows
         nearest_cosine = (reduced * training[nearest]).sum(axis=1)
         distance = np.clip(1.0 - nearest_cosine, 0.0, 2.0)
-        percentile = np.searchsorted(self.distances, distance) / self.distances.size
+        percentile = self._percentiles(distance, unit, reduced)
         refused = np.isnan(unit.sum(axis=1))
         return [
             Judgement("")
@@ -170,6 +199,17 @@ class Domain:
             )
             for i in range(len(unit))
         ]
+
+    def _percentiles(self, distance: Floats, unit: Floats, reduced: Floats) -> Floats:
+        """Return the share of training rows that are less unlike the others, of rows (n,)."""
+        rank = _shares_below(self.distances, distance)
+        if not self.residuals.size:
+            return rank
+        # what a structure has in features that are zero in all training rows
+        foreign = (unit**2).sum(axis=1) - (reduced**2).sum(axis=1)
+        residual = _residuals(reduced, self.centre, self.components, foreign)
+        residual[distance < _SAME] = 0.0
+        return _shares_below(self.ranks, np.maximum(rank, _shares_below(self.residuals, residual)))
 
     def _judgement_of(
         self,
@@ -205,8 +245,10 @@ class Domain:
             learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)
         ]
         sentences += [text for text in range_problems if text]
+        n = self.distances.size
+        p = math.nan if foreign else (1 + round(n * (1.0 - percentile))) / (n + 1)
         unseen = (*foreign, *rare, *untrained)
-        return Judgement(". ".join(sentences) or "ok", distance, percentile, nearest, unseen)
+        return Judgement(". ".join(sentences) or "ok", distance, percentile, p, nearest, unseen)
 
     def _unseen(self, elements: Collection[str]) -> tuple[list[str], list[str], list[str]]:
         """Return three lists: elements in no training set, in few training structures only, in the
@@ -245,6 +287,7 @@ class Domain:
             "columns": self.columns,
             "directions": self.directions,
             "distances": self.distances,
+            **{name: getattr(self, name) for name in _RESIDUAL_PARTS},
         }
 
     @staticmethod
@@ -262,6 +305,11 @@ class Domain:
                 source_species=tuple(texts["source_species"]),
                 target_counts=texts["target_counts"],
                 ranges=tuple(LearnedRange(**learned) for learned in texts.get("ranges", ())),
+                **{
+                    name: np.asarray(arrays[name], dtype=np.float64)
+                    for name in _RESIDUAL_PARTS
+                    if name in arrays
+                },
             )
         except DAMAGE as error:
             raise ArtifactError(
@@ -311,18 +359,83 @@ def fit_domain(
         rows = sorted(np.random.default_rng(0).choice(len(ids), MAX_ROWS, replace=False).tolist())
     unit = _directions(features[rows])
     columns = np.flatnonzero(np.any(unit != 0.0, axis=0))
+    directions = np.ascontiguousarray(unit[:, columns])
     cosine = unit @ unit.T
     np.fill_diagonal(cosine, -np.inf)
+    distances = np.clip(1.0 - cosine.max(axis=1), 0.0, 2.0)
     return Domain(
         ids=tuple(ids[i] for i in rows),
         n_features=features.shape[1],
         columns=columns.astype(np.int64),
-        directions=np.ascontiguousarray(unit[:, columns], dtype=np.float32),
-        distances=np.sort(np.clip(1.0 - cosine.max(axis=1), 0.0, 2.0)),
+        directions=directions.astype(np.float32),
+        distances=np.sort(distances),
         source_species=tuple(sorted(source_species)),
         target_counts=dict(sorted(Counter(e for row in elements for e in set(row)).items())),
         ranges=tuple(ranges),
+        **_residual_parts(directions, distances),
     )
+
+
+def _residual_parts(directions: Floats, distances: Floats) -> dict[str, Floats]:
+    """Return the parts of a domain on residuals of unit vectors (n, c) with distances (n,)."""
+    n = len(directions)
+    if n < MIN_RESIDUAL_ROWS:
+        return {}
+    folds = np.random.default_rng(0).permutation(n) % N_FOLDS
+    parts = [_principal_components(directions[folds != k]) for k in range(N_FOLDS)]
+    n_components = parts[0][1].shape[1]
+    residuals = np.empty(n)
+    for k, (centre, components) in enumerate(parts):
+        residuals[folds == k] = _residuals(
+            directions[folds == k], centre, components[:, :n_components]
+        )
+    centre, components = _principal_components(directions, n_components)
+    sorted_residuals = np.sort(residuals)
+    ranks = np.maximum(
+        _shares_below(np.sort(distances), distances), _shares_below(sorted_residuals, residuals)
+    )
+    return {
+        "centre": centre,
+        "components": components,
+        "residuals": sorted_residuals,
+        "ranks": np.sort(ranks),
+    }
+
+
+def _principal_components(rows: Floats, n_components: int = 0) -> tuple[Floats, Floats]:
+    """Return the mean (c,) of rows (n, c) and their first principal components (c, k).
+
+    There are `n_components`, or by default those that have `EXPLAINED` of the variance, at least a
+    few.
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    centre = rows.mean(axis=0)
+    centred = rows - centre
+    most = min(MOST_COMPONENTS, max(LEAST_COMPONENTS, len(rows) // ROWS_PER_COMPONENT))
+    _, singular, components = randomized_svd(
+        centred, n_components=min(n_components or most, *rows.shape), n_iter=2, random_state=0
+    )
+    n_wanted = int((np.cumsum(singular**2) < EXPLAINED * (centred**2).sum()).sum()) + 1
+    return centre, components[: n_components or max(n_wanted, LEAST_COMPONENTS)].T
+
+
+def _residuals(
+    rows: Floats, centre: Floats, components: Floats, foreign: Floats | float = 0.0
+) -> Floats:
+    """Return the norms (n,) of what components leave of rows (n, c).
+
+    `foreign` are the squares of further features, which are zero in the components.
+    """
+    centred = rows - centre
+    square = (centred**2).sum(axis=1) - ((centred @ components) ** 2).sum(axis=1) + foreign
+    return np.sqrt(np.where(square <= _ROUNDING**2, 0.0, square))
+
+
+def _shares_below(known_values: Floats, values: Floats) -> Floats:
+    """Return the share of sorted known values (n,) below each value."""
+    shares: Floats = np.searchsorted(known_values, values) / known_values.size
+    return shares
 
 
 def _directions(features: NDArray[Any]) -> Floats:

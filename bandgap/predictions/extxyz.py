@@ -77,9 +77,8 @@ def interval_numbers(
             row = {"predicted_gap_eV": row["predicted_gap_eV"]}
         if predictions.p_metal is not None:
             row[P_METAL] = round(float(predictions.p_metal[i]), 6)
-        if predictions.domain_p is not None and np.isfinite(predictions.domain_p[0, i]):
-            values = np.round(predictions.domain_p[:, i], 6).tolist()
-            row |= dict(zip(DOMAIN_P, values, strict=True))
+        if predictions.domain_p is not None and np.isfinite(predictions.domain_p[i]):
+            row[DOMAIN_P] = round(float(predictions.domain_p[i]), 6)
         rows.append(row)
     return rows
 

@@ -53,7 +53,7 @@ _PARTS = {
 }
 _WIDTHS = {name: LEVELS.size if name.startswith("quantiles") else 1 for name in NUMBERS} | {
     P_METAL: 1,
-    "domain_p": len(DOMAIN_P),
+    DOMAIN_P: 1,
     **dict.fromkeys(ROWS, 1),
 }
 # Position among a row's numbers.
@@ -110,15 +110,15 @@ class GrowingPrediction:
         if is_first:
             scores = predictions.conformal
             line["level_of_theory"] = predictions.level_of_theory
-            line["metals"] = predictions.p_metal is not None
-            line["density"] = predictions.domain_p is not None
+            line["optional"] = [
+                name for name in (P_METAL, DOMAIN_P) if getattr(predictions, name) is not None
+            ]
             line["conformal"] = None if scores is None else (scores.ids, scores.scores.tolist())
-        p_metal = predictions.p_metal
         numbers = [getattr(predictions, name) for name in NUMBERS]
-        numbers.append(np.full(len(predictions), np.nan) if p_metal is None else p_metal)
-        domain_p = predictions.domain_p
-        no_domain_p = np.full((len(DOMAIN_P), len(predictions)), np.nan)
-        numbers.append(no_domain_p if domain_p is None else domain_p)
+        numbers += [
+            np.full(len(predictions), np.nan) if values is None else values
+            for values in (predictions.p_metal, predictions.domain_p)
+        ]
         numbers += [getattr(details, name) for name in ROWS]
         joint = np.stack([details.joint_rows + float(self.rows), details.noise_variance], axis=1)
         # `finish` leaves out a file that is too long.
@@ -158,8 +158,7 @@ class GrowingPrediction:
         """Write the file that `save_predictions` would write for all chunks together."""
         first = next(self._lines(), {})
         sizes = [int(line["rows"]) for line in self._lines()]
-        optional = [P_METAL] if first.get("metals") else []
-        optional += ["domain_p"] if first.get("density") else []
+        optional = first.get("optional", [])
         metadata: dict[str, Any] = {
             "format": FORMAT,
             "texts": self._texts(),

@@ -1,19 +1,13 @@
 """Read a table of predictions: the CSV or Parquet file of `predict`, or a CSV that Excel saved."""
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.predictions.table import COLUMNS, DOMAIN_P, NUMBER_COLUMNS, read_predictions_csv
+from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS, read_predictions_csv
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
 
 _PARQUET_MAGIC = b"PAR1"
 
@@ -33,30 +27,6 @@ def read_predictions(path: Path | str) -> "pd.DataFrame":
             " file that predict wrote."
         ) from error
     return _read_parquet(Path(path)) if is_parquet else read_predictions_csv(path)
-
-
-def read_domain_p(path: Path) -> tuple[Floats, list[str]] | None:
-    """Return the p-values (n,) and the statuses of a table that `predict` wrote, or None.
-
-    Only these columns of the rows are kept. None for a table without p-values.
-    """
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        if DOMAIN_P[0] not in pq.read_schema(path).names:
-            return None
-        columns = pq.read_table(path, columns=[DOMAIN_P[0], "status"]).to_pydict()
-        return np.array(columns[DOMAIN_P[0]], dtype=np.float64), columns["status"]
-    p: list[float] = []
-    statuses: list[str] = []
-    with path.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
-        if DOMAIN_P[0] not in (reader.fieldnames or ()):
-            return None
-        for row in reader:
-            p.append(float(row[DOMAIN_P[0]] or "nan"))
-            statuses.append(row["status"])
-    return np.array(p), statuses
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":

@@ -17,7 +17,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.tensor_files import LongTensor, mapped_tensors, write_tensors
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import JOINT, ROWS, PredictionDetails
-from bandgap.predictions.table import LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
+from bandgap.predictions.table import DOMAIN_P, LEVELS, NUMBERS, P_METAL, TEXTS, Predictions
 
 PREDICTIONS_CSV = "predictions.csv"  # names of the files of a prediction
 QUANTILES = "quantiles.safetensors"
@@ -44,7 +44,7 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
     if predictions.p_metal is not None:
         arrays[P_METAL] = np.asarray(predictions.p_metal, dtype=np.float64)
     if predictions.domain_p is not None:
-        arrays["domain_p"] = np.asarray(predictions.domain_p, dtype=np.float64)
+        arrays[DOMAIN_P] = np.asarray(predictions.domain_p, dtype=np.float64)
     if predictions.conformal is not None:
         arrays[SCORES] = np.asarray(predictions.conformal.scores, dtype=np.float64)
         metadata[SCORES] = json.dumps(predictions.conformal.ids)
@@ -67,6 +67,8 @@ def load_predictions(path: Path | str) -> Predictions:
             name: tuple(shared.setdefault(text, text) for text in values)
             for name, values in parse_json(metadata["texts"], what="texts").items()
         }
+        if DOMAIN_P in arrays and arrays[DOMAIN_P].ndim == 2:
+            del arrays[DOMAIN_P]  # p-values by a density, of an earlier version
         scores = arrays.pop(SCORES, None)
         conformal = None
         if scores is not None:

@@ -72,8 +72,8 @@ TEXTS = (
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 P_METAL = "p_metal"
 """A further column of runs whose labels contain metals."""
-DOMAIN_P = ("domain_p", "domain_p_lowest", "domain_p_highest")
-"""Further columns of runs that know the density of the structures that they learned from."""
+DOMAIN_P = "domain_p"
+"""A further column, which predictions of earlier versions may lack."""
 
 _SEPARATORS = (",", ";", "\t")  # between the columns of a CSV
 NUMBER_COLUMNS = (
@@ -83,7 +83,7 @@ NUMBER_COLUMNS = (
     "upper_eV",
     "level",
     P_METAL,
-    *DOMAIN_P,
+    DOMAIN_P,
     "p_window",
 )
 
@@ -101,9 +101,8 @@ class Predictions:
     new observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of
     the structures that the run held back, or None. `p_metal` is the probability of a gap of zero,
     which the quantiles of a new observation contain, or None where no label was zero. `domain_p`
-    says how unusual each structure is among those that the run learned from: the p-value, and the
-    smallest and the largest one over the flows. It is NaN where a structure is not assessable, and
-    None where the run has no density. Raises InputError where the parts do not fit together.
+    is the p-value of the applicability domain, NaN where a structure has an unseen element; it is
+    None in predictions of earlier versions. Raises InputError where the parts do not fit together.
     """
 
     ids: tuple[str, ...]
@@ -120,19 +119,14 @@ class Predictions:
     level_of_theory: str = ""
     conformal: ConformalScores | None = None
     p_metal: Floats | None = None  # (n,)
-    domain_p: Floats | None = None  # (3, n)
+    domain_p: Floats | None = None  # (n,)
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        if self.domain_p is not None and self.domain_p.shape != (len(DOMAIN_P), n):
-            raise InputError(
-                f"predictions: domain_p has shape {self.domain_p.shape}, expected "
-                f"({len(DOMAIN_P)}, {n})."
-            )
-        if self.p_metal is not None and self.p_metal.shape != (n,):
-            raise InputError(
-                f"predictions: p_metal has shape {self.p_metal.shape}, expected ({n},)."
-            )
+        for name in (P_METAL, DOMAIN_P):
+            values = getattr(self, name)
+            if values is not None and values.shape != (n,):
+                raise InputError(f"predictions: {name} has shape {values.shape}, expected ({n},).")
         for name in TEXTS:
             if len(getattr(self, name)) != n:
                 raise InputError(
@@ -223,8 +217,8 @@ class Predictions:
     ) -> "pd.DataFrame":
         """Return the table, one row for every row of the input, with the columns `COLUMNS`.
 
-        `P_METAL` follows if the labels contained metals, `DOMAIN_P` if the run has a density, then
-        `WINDOW_COLUMNS` with a window.
+        `P_METAL` follows if the labels contained metals, then `DOMAIN_P`, and `WINDOW_COLUMNS` with
+        a window.
         """
         import pandas as pd
 
@@ -262,7 +256,7 @@ class Predictions:
         if self.p_metal is not None:
             columns[P_METAL] = self.p_metal
         if self.domain_p is not None:
-            columns |= dict(zip(DOMAIN_P, self.domain_p, strict=True))
+            columns[DOMAIN_P] = self.domain_p
         if window is not None:
             values = ([str(window)] * n, self.window_probability(window))
             columns |= dict(zip(WINDOW_COLUMNS, values, strict=True))
@@ -322,7 +316,7 @@ def predictions_from_draws(
     p_metal
         Probabilities (n,) of a gap of zero, or None where no label was zero.
     domain_p
-        How unusual each structure is, (3, n), as in `Predictions`, or None.
+        P-values of the applicability domain, (n,), or None.
     level
         The only level at which intervals are needed, None for all. Where that is faster, quantiles
         of a new observation that it does not need are then NaN.
@@ -375,7 +369,7 @@ def predictions_from_draws(
         level_of_theory=level_of_theory,
         conformal=conformal,
         p_metal=None if p_metal is None else scatter(p_metal[usable]),
-        domain_p=None if domain_p is None else scatter(domain_p[:, usable]),
+        domain_p=None if domain_p is None else scatter(domain_p[usable]),
     )
 
 

@@ -141,7 +141,7 @@ def without_widening(problem: str) -> str:
 def is_below(predictions: Predictions, p: float) -> NDArray[np.bool_]:
     """Return which predicted structures (n,) have a smaller p-value, or are not assessable."""
     assert predictions.domain_p is not None
-    has_smaller_p: NDArray[np.bool_] = ~(predictions.domain_p[0] >= p)  # NaN: not assessable
+    has_smaller_p: NDArray[np.bool_] = ~(predictions.domain_p >= p)  # NaN: not assessable
     has_smaller_p &= np.isfinite(predictions.mean_eV)
     return has_smaller_p
 
@@ -151,7 +151,7 @@ def _with_reasons(
 ) -> Predictions:
     """Return the predictions with the reason as problem and the status warning."""
     assert predictions.domain_p is not None
-    is_assessable = np.isfinite(predictions.domain_p[0])
+    is_assessable = np.isfinite(predictions.domain_p)
     problem = list(predictions.problem)
     status = list(predictions.status)
     for i in np.flatnonzero(is_changed).tolist():

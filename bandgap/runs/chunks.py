@@ -36,7 +36,7 @@ from bandgap.runs.prediction import (
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
-from bandgap.storage.manifests import CALIBRATOR, DENSITY, KNOWN, MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, KNOWN, MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
@@ -164,7 +164,7 @@ def predict_chunks(
 
 def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     """Return a fingerprint of a plan: equal fingerprints give equal rows for equal structures."""
-    names = [MANIFEST, DRAWS, DOMAIN, DENSITY, KNOWN]
+    names = [MANIFEST, DRAWS, DOMAIN, KNOWN]
     if plan.request.calibrated:
         names.append(CALIBRATOR)
     paths = [plan.model_folder / name for name in names]

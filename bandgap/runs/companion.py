@@ -19,8 +19,6 @@ UNITS: Final = {
     "level": "probability",
     "p_metal": "probability",
     "domain_p": "p-value",
-    "domain_p_lowest": "p-value",
-    "domain_p_highest": "p-value",
     "window": "eV",
     "p_window": "probability",
     "nearest_distance": "1 - cosine of descriptors",
@@ -35,7 +33,6 @@ def companion(
     *,
     columns: Iterable[str],
     rows: Mapping[str, int],
-    unusual: Mapping[str, float | int | None] | None = None,
 ) -> dict[str, Any]:
     """Return what describes a table of predictions.
 
@@ -49,14 +46,11 @@ def companion(
         Names of the table's columns.
     rows
         Number of rows of each status.
-    unusual
-        Counts by p-value of the domain (`unusual_facts`), if the run has a density.
     """
     window = request.target
     return {
         "kind": "bandgap predictions",
         "rows": dict(rows),
-        "unusual": None if unusual is None else dict(unusual),
         "interval": {"kind": request.interval, "level": request.probability},
         "window_eV": None if window is None else [window.lower_eV, window.upper_eV],
         "withhold_below_p": request.withhold_below_p or None,

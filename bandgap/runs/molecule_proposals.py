@@ -17,7 +17,6 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.predictions.table import Predictions
-from bandgap.predictions.unusual_rows import UNUSUAL, unusual_counts, unusual_sentence
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
     CandidateCounts,
@@ -142,18 +141,6 @@ class ProposedMolecules:
             if self.property_shift
             else ""
         )
-
-    @property
-    def domain_sentence(self) -> str:
-        """Return how many candidates are unusual by their p-values, and what follows from it."""
-        if self.predictions.domain_p is None:
-            return (
-                "The run has no density of the structures that it learned from, so that the list "
-                "has no p-values of the domain. Train a run with one (page Train, More settings, "
-                "or bandgap transfer --density flow)."
-            )
-        numbers = unusual_counts(self.predictions.domain_p[0], self.predictions.status)
-        return f"{unusual_sentence(*numbers)} Unusual molecules follow the others."
 
     def columns(self, *, level: float = 0.95) -> dict[str, list[object]]:
         """Return the columns of the table by name."""
@@ -288,21 +275,14 @@ def ranked_rows(
 ) -> list[int]:
     """Return rows of predictions, best first, up to `count` new molecules.
 
-    They are ordered by the probability of the window. Where the run has a density, molecules that
-    are unusual (p-value of the domain up to `UNUSUAL`) or not assessable follow those that are not.
-    Rows with a warning, such as outside of the domain, follow all others; refused ones are left
-    out. Ties go to the larger p-value, then to the smaller standard deviation.
+    They are ordered by the probability of the window. Rows with a warning, such as outside of the
+    domain, follow all others; refused ones are left out. Ties go to the smaller standard deviation.
     """
-    n = len(predictions)
-    p_domain = np.ones(n) if predictions.domain_p is None else predictions.domain_p[0]
-    p_domain = np.nan_to_num(p_domain, nan=0.0)
     usable = [i for i, status in enumerate(predictions.status) if status != "refused"]
     usable.sort(
         key=lambda i: (
             predictions.status[i] == "warning",
-            p_domain[i] <= UNUSUAL,
             -p_window[i],
-            -p_domain[i],
             predictions.sd_new_eV[i],
         )
     )

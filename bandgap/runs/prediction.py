@@ -12,7 +12,7 @@ from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_numbers, check_type
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.foundation.requests import checked_keywords
 from bandgap.posterior import PredictiveDraws
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     # Imported when a run has a calibrator, and when details are asked for.
     from bandgap.evaluation.calibrators import Calibrator
     from bandgap.predictions.details import PredictionDetails
-    from bandgap.predictions.withholding import IntervalChanges
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +43,6 @@ class DrawnRecords:
     judgements: tuple[Judgement, ...]  # (n,)
     problems: tuple[str, ...]  # (n,), "" for none
     known_numbers: NDArray[np.int64]  # (n,) number of each in the run's known structures, or -1
-    domain_p: Floats | None = None  # (3, k), as in `Predictions`, at the k usable records
 
 
 @checked_keywords(PredictRequest)
@@ -154,23 +152,11 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    check_interval_changes(run, request.interval_changes)
     calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(scores).scores, request.probability)
     return run, calibrator
-
-
-def check_interval_changes(run: Run, changes: "IntervalChanges") -> None:
-    """Raise ConfigError if intervals are to change by p-values that the run does not have."""
-    if changes and run.density is None:
-        name = "withhold_below_p" if changes.withhold_below_p else "widen_below_p"
-        raise ConfigError(
-            f"{name} is {getattr(changes, name):g}, but this run has no density of the "
-            "structures that it learned from, so that nothing has a p-value. Train with density "
-            "flow (transfer --density flow), or leave the option out."
-        )
 
 
 def stored_calibrator(model_folder: Path) -> "Calibrator | None":
@@ -240,14 +226,10 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
     """
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     draws_by_request = draws_together(run.posterior, [inputs for inputs, *_ in prepared])
-    domain_ps = [
-        _domain_p(run, records, described, usable)
-        for (records, described, _), (_, usable, *_) in zip(requests, prepared, strict=True)
-    ]
     return [
-        DrawnRecords(usable, draws, judgements, problems, _known_numbers(run, records), domain_p)
-        for (records, *_), (_, usable, judgements, problems), draws, domain_p in zip(
-            requests, prepared, draws_by_request, domain_ps, strict=True
+        DrawnRecords(usable, draws, judgements, problems, _known_numbers(run, records))
+        for (records, *_), (_, usable, judgements, problems), draws in zip(
+            requests, prepared, draws_by_request, strict=True
         )
     ]
 
@@ -256,19 +238,6 @@ def _known_numbers(run: Run, records: Sequence[StructureRecord]) -> NDArray[np.i
     """Return which of the run's known structures each record is, (n,), -1 for none."""
     structures = run.known_structures
     return np.full(len(records), -1) if structures is None else structures.distances.copied(records)
-
-
-def _domain_p(
-    run: Run,
-    records: Sequence[StructureRecord],
-    described: Descriptors,
-    usable: NDArray[np.int64],
-) -> Floats | None:
-    """Return how unusual the usable records (k,) are, (3, k), or None without a density."""
-    if run.density is None:
-        return None
-    elements = [elements_of(records[i]) for i in usable]
-    return run.density.p_values(described.features[usable], elements).with_range()
 
 
 def _inputs_and_judgements(
@@ -348,7 +317,7 @@ def record_predictions(
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
         p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
-        domain_p=None if drawn.domain_p is None else scatter(drawn.domain_p),
+        domain_p=np.array([judgement.p for judgement in drawn.judgements]),
         level=level,
     )
     if not _has_unknown_elements(run, records):

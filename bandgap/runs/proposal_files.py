@@ -59,7 +59,6 @@ def notes(proposed: ProposedMolecules) -> list[str]:
     sentences = (
         proposed.counts.sentence,
         proposed.counts.warning,
-        proposed.domain_sentence,
         proposed.property_sentence,
         proposed.geometry_sentence,
         PACKING_NOTE,

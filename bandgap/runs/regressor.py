@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import sklearn.exceptions
@@ -21,14 +21,13 @@ from bandgap.datasets.gaps import baselines_from_info, gaps_from_numbers
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
-from bandgap.foundation.errors import BandgapError, ConfigError, InputError
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.predictions.interval_kinds import IntervalKind, check_kind, check_level
 from bandgap.predictions.table import Predictions
-from bandgap.runs.prediction import check_interval_changes, load_for, predict_records
+from bandgap.runs.prediction import load_for, predict_records
 from bandgap.runs.requests import WIDEN_FACTOR, PredictRequest, TransferRequest
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
 from bandgap.runs.unseen_elements import UnseenElementWarning, with_unseen_elements
-from bandgap.storage.manifests import DENSITY
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.ids import with_unique_ids
@@ -45,7 +44,6 @@ _REQUEST_FIELDS = (
     "species",
     "head",
     "conformal_share",
-    "density",
     "seed",
     "device",
     "n_jobs",
@@ -88,7 +86,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         transfer.
     level_of_theory
         Method of the gaps, such as "PBE".
-    levels, preset, species, head, conformal_share, density, seed, device
+    levels, preset, species, head, conformal_share, seed, device
         As in `TransferRequest`. `preset` and `species` name a descriptor where there is no source.
     settings
         Settings of the method by name.
@@ -132,7 +130,6 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         settings: Mapping[str, Any] | None = None,
         baseline: str = "",
         conformal_share: float = 0.0,
-        density: Literal["none", "flow"] = "none",
         seed: int = 0,
         device: str = "auto",
         cache: DescriptorCache | Path | str | None = None,
@@ -148,7 +145,6 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.baseline = baseline
         self.conformal_share = conformal_share
-        self.density = density
         self.seed = seed
         self.device = device
         self.cache = cache
@@ -256,8 +252,8 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "prediction" for a new gap, "credible" for the mean, or "conformal" for a new gap by
             structures that were held back (`conformal_share`).
         withhold_below_p, widen_below_p
-            P-values of the domain below which intervals are withheld (NaN) and widened, for a model
-            with `density="flow"`. 0 for never.
+            P-values of the domain below which intervals are withheld (NaN) and widened, 0 for
+            never.
         widen_factor
             Factor of the standard deviation of widened intervals, above 1.
 
@@ -269,8 +265,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ConfigError
-            For another level or kind, for conformal intervals without held-back structures, and
-            for p-values without a density.
+            For another level or kind, and for conformal intervals without held-back structures.
         InvalidDataError
             As `predict`, and where too few structures were held back for the level.
         """
@@ -304,7 +299,6 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             widen_below_p=widen_below_p,
             widen_factor=widen_factor,
         ).interval_changes
-        check_interval_changes(self.run_, changes)
         records = _usable_records(X)
         predictions = predict_records(
             self.run_,
@@ -326,43 +320,15 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return changes.apply(predictions)
 
     @_as_invalid_data()
-    def domain_p(self, X: object) -> tuple[Floats, Floats, Floats]:
-        """Return how unusual structures are among those that were learned from.
+    def domain_p(self, X: object) -> Floats:
+        """Return the p-values (n,) of the applicability domain of structures.
 
-        The p-value is the share of structures like those that are as unusual as
-        this one or more. It needs `density="flow"` and at least 200 structures to learn from.
-
-        Parameters
-        ----------
-        X
-            Structures, n of them.
-
-        Returns
-        -------
-        p, lowest, highest
-            P-values and their range over the flows, (n,) each, NaN for a structure with an element
-            that is neither in the source nor in the structures that were learned from.
-
-        Raises
-        ------
-        ConfigError
-            If the run has no density, with the reason.
-        InvalidDataError
-            As `predict`.
+        They are NaN for a structure with an element that is neither in the source nor in the
+        structures that were learned from. Errors are those of `predict`.
         """
-        self._check_fitted()
-        if self.run_.density is None:
-            facts = self.run_.manifest.get("density") or {"reason": "not asked for"}
-            reason = facts.get("reason", f"{DENSITY} is missing").rstrip(".")
-            raise ConfigError(
-                "This run has no density of the structures that it learned from: "
-                f"{reason}. Fit with density='flow' and at least 200 different"
-                " structures."
-            )
-        p_values = self.predict_table(X).domain_p
-        assert p_values is not None
-        p, lowest, highest = p_values
-        return p, lowest, highest
+        p = self.predict_table(X).domain_p
+        assert p is not None
+        return p
 
     @_as_invalid_data()
     def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

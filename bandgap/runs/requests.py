@@ -41,6 +41,8 @@ class TransferRequest(Request):
     """
 
     execution: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "n_jobs"})
+    # read from runs and jobs of earlier versions
+    earlier: ClassVar[frozenset[str]] = frozenset({"density"})
 
     method: Annotated[
         str | None,
@@ -99,18 +101,6 @@ class TransferRequest(Request):
             "takes no others.",
         ),
     ] = False
-    density: Annotated[
-        Literal["none", "flow"],
-        Setting(
-            "Density of the known structures",
-            "flow: learn the density of the structures that are learned from (at least 200) by "
-            "normalizing flows, so that every prediction has a p-value for how unusual its "
-            "structure is (domain_p; takes 10 to 90 seconds more); none: only the distance to the "
-            "nearest structure, which told unseen kinds of structures apart better where it was "
-            "measured.",
-            on_page=True,
-        ),
-    ] = "none"
     seed: Annotated[int, Field(ge=0), _SEED] = 0
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
     species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
@@ -234,8 +224,7 @@ class PredictRequest(Request):
         Setting(
             "Withhold intervals below a p-value",
             "Leave standard deviation and interval empty where domain_p is below this value, such "
-            "as 0.05, and where a structure is not assessable. Needs a run with --density flow; 0: "
-            "give all intervals.",
+            "as 0.05, and where a structure has an unseen element; 0: give all intervals.",
             metavar="P",
         ),
     ] = 0.0
@@ -245,8 +234,8 @@ class PredictRequest(Request):
         Setting(
             "Widen intervals below a p-value",
             "Multiply standard deviation and interval by the factor of --widen-factor where "
-            "domain_p is below this value, such as 0.05, and where a structure is not assessable. "
-            "Needs a run with --density flow; 0: widen none.",
+            "domain_p is below this value, such as 0.05, and where a structure has an unseen "
+            "element; 0: widen none.",
             metavar="P",
         ),
     ] = 0.0

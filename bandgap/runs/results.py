@@ -1,7 +1,7 @@
 """Results on labelled rows: predictions, scores, and diagnostics for the manifest."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from bandgap.predictions.domain import Domain
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.run_domain import judge_rows
-
-if TYPE_CHECKING:
-    from bandgap.runs.run_density import RunDensity
 
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
@@ -48,7 +45,6 @@ def table_predictions(
     domain: Domain,
     level_of_theory: str,
     conformal: ConformalScores | None = None,
-    density: "RunDensity | None" = None,
 ) -> Predictions:
     """Return the predictions of labelled rows from draws at their features."""
     judgements = judge_rows(
@@ -59,9 +55,6 @@ def table_predictions(
         record.status == "ready" and text == "ok"
         for record, text in zip(table.records, domain_texts, strict=True)
     ]
-    domain_p = None
-    if density is not None:
-        domain_p = density.p_values(table.features, table.elements).with_range()
     return predictions_from_draws(
         draws.flat_means_eV,
         draws.sds_eV,
@@ -75,7 +68,7 @@ def table_predictions(
         level_of_theory=level_of_theory,
         conformal=conformal,
         p_metal=draws.p_metal,
-        domain_p=domain_p,
+        domain_p=np.array([judgement.p for judgement in judgements]),
     )
 
 

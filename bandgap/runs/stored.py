@@ -22,7 +22,6 @@ from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import (
-    DENSITY,
     SCHEMA,
     damage_reported,
     read_manifest,
@@ -40,9 +39,7 @@ from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
-    # Imported when a run has a density.
     from bandgap.runs.known_structures import KnownStructures
-    from bandgap.runs.run_density import RunDensity
 
 DRAWS = "draws.safetensors"
 DOMAIN = "domain.safetensors"
@@ -55,8 +52,8 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
-    `density` is that of the structures that it learned from, or None. `known_structures`
-    are those that it learned from or was tested on, None for a run of an earlier version.
+    `known_structures` are those that it learned from or was tested on, None for a run of an earlier
+    version.
     """
 
     posterior: Posterior
@@ -64,7 +61,6 @@ class Run:
     domain: Domain
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
-    density: "RunDensity | None" = None
     known_structures: "KnownStructures | None" = None
 
     @property
@@ -159,8 +155,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
                 check_references(path, manifest, predict)
     from bandgap.runs.known_structures import load_known
 
-    density = _density_of(path)
-    return Run(posterior, descriptor, domain, manifest, conformal, density, load_known(path))
+    return Run(posterior, descriptor, domain, manifest, conformal, load_known(path))
 
 
 def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
@@ -185,14 +180,6 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     if unknown:
         raise ValueError(f"{DRAWS} has tensors that the posterior does not: {', '.join(unknown)}")
     return posterior
-
-
-def _density_of(folder: Path) -> "RunDensity | None":
-    if not (folder / DENSITY).is_file():
-        return None
-    from bandgap.runs.run_density import load_density
-
-    return load_density(folder)
 
 
 def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:

@@ -53,7 +53,6 @@ from bandgap.runs.results import (
     prediction_rhat,
     table_predictions,
 )
-from bandgap.runs.run_density import RunDensity, fit_run_density, save_density
 from bandgap.runs.run_domain import fit_run_domain
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
@@ -447,7 +446,6 @@ def report(
         source_species=prepared.origin.elements,
         baseline=prepared.request.baseline,
     )
-    density, density_facts = density_of(prepared, tables, fitted, progress=progress)
     conformal = (
         conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
     )
@@ -462,14 +460,9 @@ def report(
             fitted.posterior,
             domain=domain,
             conformal=conformal,
-            density=density,
         )
     tested = _tested(tables, result) if parent is None else parent.tested
     manifest = _manifest(prepared, tables, fitted, result, tested=tested, conformal=conformal)
-    manifest["density"] = density_facts
-    if density is None and prepared.request.density != "none":
-        reason = f"Predictions have no p-value of the domain: {density_facts['reason']}"
-        manifest["warnings"] = [*manifest["warnings"], reason]
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
     if inputs is not None:
@@ -492,34 +485,6 @@ def report(
             baseline_eV=train.baseline_eV,
         )
         save_known(new_folder, tables.structures, n_learned=tables.n_learned)
-        if density is not None:
-            save_density(new_folder, density)
-
-
-def density_of(
-    prepared: Prepared, tables: SplitTables, fitted: Fitted, *, progress: Progress = no_progress
-) -> tuple[RunDensity | None, dict[str, Any]]:
-    """Return the density of the structures that were learned from, and the manifest's entry.
-
-    Structures that were held back for conformal intervals are among them: they are of the same
-    kind. Without a density the entry has the reason.
-    """
-    if prepared.request.density == "none":
-        return None, {"reason": "not asked for"}
-    parts = [tables.train, tables.held_back]
-    elements = {symbol for part in parts for symbols in part.elements for symbol in symbols}
-    try:
-        density = fit_run_density(
-            fitted.models[0],
-            np.concatenate([part.features for part in parts if len(part)]),
-            has_network=prepared.origin.sources is not None,
-            elements=elements.union(prepared.origin.elements),
-            seed=prepared.request.seed,
-            progress=progress,
-        )
-    except InputError as error:  # too few structures, or features without a density
-        return None, {"reason": str(error)}
-    return density, density.facts()
 
 
 def held_out_result(
@@ -529,7 +494,6 @@ def held_out_result(
     *,
     domain: Domain,
     conformal: ConformalScores | None,
-    density: RunDensity | None = None,
 ) -> HeldOutResult:
     """Return predictions of the test rows with their errors, scores, coverage and R-hat."""
     draws = posterior.predictive_draws(test.inputs)
@@ -543,7 +507,6 @@ def held_out_result(
         domain=domain,
         level_of_theory=prepared.theory_level,
         conformal=conformal,
-        density=density,
     )
     return HeldOutResult(
         predictions,

@@ -22,7 +22,6 @@ SCHEMA = 1
 MANIFEST = "manifest.json"
 CALIBRATOR = "calibrator.json"  # in the folder of a run that has a calibrator
 LEARNING_CURVE = "learning_curve.json"  # in the folder of a run whose curve was measured
-DENSITY = "density.safetensors"  # of the structures that a run learned from
 KNOWN = "known.safetensors"  # ids and distances of the structures of a run
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
 OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures

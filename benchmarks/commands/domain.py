@@ -17,7 +17,6 @@ HEADER = (
     "unfamiliar flagged (%)",
     "AUROC of p",
     "AUROC of distance",
-    "AUROC of neighbours",
     "RMSE of flagged (eV)",
     "RMSE of the rest (eV)",
     "coverage (%)",
@@ -34,7 +33,7 @@ def domain(
             help="demo, nitrogen, organic or perovskites. May be repeated. Default: all of them.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    n: Annotated[int, typer.Option(min=200, help="Structures that are learned from.")] = 400,
+    n: Annotated[int, typer.Option(min=30, help="Structures that are learned from.")] = 400,
     compared: Annotated[
         int, typer.Option(min=20, help="Held-out and unfamiliar structures, of each at most.")
     ] = 500,
@@ -42,7 +41,7 @@ def domain(
     jobs: options.Jobs = 1,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Compare p-values of flows with the distance to the nearest known structure.
+    """Compare p-values of the domain with the distance to the nearest known structure.
 
     Unfamiliar structures have elements that the crystals that were learned from lack. Those of
     `nitrogen` are crystals of the demo with more nitrogen. On perovskites they are organic
@@ -77,7 +76,7 @@ def _row(name: str, entries: list[dict[str, Any]]) -> list[str]:
 
     aurocs = [
         median([entry["auroc"][score] for entry in entries], decimals=3)
-        for score in ("p", "distance", "neighbours")
+        for score in ("p", "distance")
     ]
     return [
         f"{name} (n = {entries[0]['n']})",

@@ -14,7 +14,6 @@ from bandgap.proposals.properties import PROPERTIES
 HEADER = (
     "molecules",
     "gap in the window (%)",
-    "without p-values (%)",
     "expected (%)",
     "valid (%)",
     "unique (%)",
@@ -109,7 +108,6 @@ def _row(name: str, entry: dict[str, Any]) -> list[str]:
     return [
         name,
         f"{100 * entry['share']:.1f}",
-        f"{100 * entry['share_without_p']:.1f}",
         f"{100 * entry['expected_share']:.1f}",
         *(f"{100 * share:.1f}" for share in shares),
         f"{100 * entry['inside_domain']:.1f}",

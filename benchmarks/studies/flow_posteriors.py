@@ -21,10 +21,9 @@ from torch import Tensor
 from bandgap.datasets.demo import load_demo
 from bandgap.datasets.table import learnable
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.inference.flows.masked_flow import FlowConfig, transform
-from bandgap.inference.flows.nonparametric import LOG_2_PI
-from bandgap.runs.run_density import FeatureMap
+from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.research.flows.masked_flow import FlowConfig, transform
+from bandgap.research.flows.nonparametric import LOG_2_PI
 from benchmarks.studies.demo_transfer import CRYSTALS, demo_table, with_error
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.study import (
@@ -36,6 +35,7 @@ from benchmarks.studies.study import (
     is_below_zero,
     mean_row,
 )
+from benchmarks.weighted_conformal import last_hidden_inputs
 
 Floats = NDArray[np.float64]
 
@@ -164,8 +164,10 @@ def source_features(scale: Scale, size: Size) -> tuple[Floats, Floats]:
         descriptor=source.descriptor,
         n_jobs=1,
     )
-    features = FeatureMap.of_source(source, has_network=True)
-    return features(table.features), features(other.features)
+    return (
+        last_hidden_inputs(source, table.features),
+        last_hidden_inputs(source, other.features),
+    )
 
 
 @dataclass(frozen=True, eq=False)

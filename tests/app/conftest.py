@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,7 +118,6 @@ class Workspace:
         n_test: int = 10,
         seed: int = 0,
         source: str = "demo",
-        density: Literal["none", "flow"] = "none",
     ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
@@ -128,7 +127,6 @@ class Workspace:
             n_test=n_test,
             seed=seed,
             conformal_share=conformal_share,
-            density=density,
             device="cpu",
             settings=settings or {},
         )

@@ -115,11 +115,11 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
 
 
 @pytest.mark.parametrize("note", ["", "far from the training set"])
-@pytest.mark.parametrize("probability", ["", "p_window", "p_metal", "domain_p"])
+@pytest.mark.parametrize("probability", ["", "p_window", "p_metal"])
 def test_columns_of_predictions_fit_beside_the_navigation_at_1280_pixels(
     note: str, probability: str
 ) -> None:
-    probabilities = {"p_window", "p_metal", "domain_p"} - {probability}
+    probabilities = {"p_window", "p_metal"} - {probability}
     columns = [name for name in prediction_table.SHOWN if name not in probabilities]
     row = dict.fromkeys(columns, "") | {"status": "warning" if note else "ok", "note": note}
     settings = prediction_table.column_settings(pd.DataFrame([row]))

@@ -59,7 +59,6 @@ def test_small_benchmark_prints_and_writes_both_lists(
         assert figures[name]["n"] == 5
         assert figures[name]["counts"]["sampled"] == 40
         assert 0 <= figures[name]["share"] <= 1
-        assert 0 <= figures[name]["share_without_p"] <= 1
         assert figures[name]["property_distances"]["rings"] > 0
     assert "draws" in result.stdout
     assert "times that of training molecules" in result.stdout

@@ -48,7 +48,6 @@ GROUPS = MappingProxyType(
             "explanation/reading-a-result",
             "explanation/calibration",
             "explanation/applicability",
-            "explanation/density",
             "explanation/proposals",
             "explanation/descriptors",
             "explanation/limits",
@@ -59,7 +58,7 @@ GROUPS = MappingProxyType(
             "explanation/methods/many-networks",
             "explanation/methods/without-transfer",
         ),
-        "Research": ("research/methods", "research/molecules"),
+        "Research": ("research/methods", "research/flows", "research/molecules"),
         "Reference": (
             "reference/file-formats",
             "reference/csv-columns",

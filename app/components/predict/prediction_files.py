@@ -54,7 +54,6 @@ def companion_json(
     changes: IntervalChanges = NO_CHANGES,
     columns: Sequence[str],
     counts: Mapping[str, int],
-    unusual: Mapping[str, float | int | None] | None = None,
 ) -> bytes:
     """Return the JSON that describes a CSV: run, versions, settings, units, counts and command."""
     request = PredictRequest(
@@ -64,13 +63,7 @@ def companion_json(
         "run": run.id,
         "prediction": prediction,
         "structures": name,
-        **companion(
-            {"method": run.method, **manifest},
-            request,
-            columns=columns,
-            rows=counts,
-            unusual=unusual,
-        ),
+        **companion({"method": run.method, **manifest}, request, columns=columns, rows=counts),
         "repeat": predict_command(run.request, request),
     }
     return to_json(body).encode()

@@ -21,7 +21,7 @@ from bandgap.jobs.home import shapes_path
 from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.counting import LEARNED_FROM
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.table import DOMAIN_P, P_METAL
+from bandgap.predictions.table import P_METAL
 from bandgap.structures.elements import ELEMENTS
 
 Show = Literal["all", "with a warning", "refused"]
@@ -48,7 +48,6 @@ SHOWN = [
     "note",
     "nearest_known",
     "nearest_percentile",
-    "domain_p",
     "formula",
     "sd_eV",
     "file",
@@ -209,8 +208,6 @@ class Table:
                     f"{details.nearest[row]} (cosine distance {details.distance[row]:.2g}; farther "
                     f"than {words.percent(details.percentile[row])} of the training set)"
                 )
-            if "domain_p" in values:
-                lines[Quantity.DOMAIN_P.label] = _p_value(values)
         lines["status"] = str(values["status"])
         lines["notes"] = self._problems(row)
         return {name: text for name, text in lines.items() if text}
@@ -234,14 +231,6 @@ class Table:
         problems = self._problems(row)
         is_named = self.columns["id"][row] not in self.learned or LEARNED_FROM in problems
         return " ".join(filter(None, (problems, "" if is_named else _LEARNED)))
-
-
-def _p_value(values: Mapping[str, Any]) -> str:
-    """Return the p-value of a row with its range, or that there is none."""
-    p, lowest, highest = (float(values[name]) for name in DOMAIN_P)
-    if np.isnan(p):
-        return "not assessable: the structure has an element that the run has not seen"
-    return f"{p:.2g} ({lowest:.2g} to {highest:.2g} over the flows)"
 
 
 def _texts(values: Sequence[str], rows: Positions) -> "pd.Series[str]":
@@ -381,7 +370,7 @@ def hidden_columns(table: pd.DataFrame) -> set[str]:
     hidden |= {"nearest_known", "sd_eV"} if has_note_column(table) else {"note"}
     if (table["status"] == "ok").all() and not has_note_column(table):
         hidden.add("status")
-    if {"p_metal", "p_window", "domain_p"} & set(table.columns):
+    if {"p_metal", "p_window"} & set(table.columns):
         hidden |= {"formula", "sd_eV"}
     return hidden
 
@@ -395,10 +384,7 @@ _NEAREST_HELP = (
     "The structure that the run learned from whose descriptor points most nearly the same way."
 )
 _INTERVAL_HELP = "Of the probability and the kind that are chosen above. The CSV has both ends."
-_FAR_HELP = (
-    "Share of the training set whose nearest neighbour is closer than the nearest neighbour of "
-    "this structure."
-)
+_FAR_HELP = "Share of the training set that is less unlike the rest of it than this structure."
 _COLUMNS = {
     "mean_eV": st.column_config.NumberColumn(
         "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=62
@@ -408,9 +394,6 @@ _COLUMNS = {
     ),
     "sd_eV": st.column_config.NumberColumn(
         "sd (eV)", help=Quantity.SD.help, format="%.2f", width=58
-    ),
-    "domain_p": st.column_config.NumberColumn(
-        "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=84
     ),
     "p_metal": st.column_config.NumberColumn(
         "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=74

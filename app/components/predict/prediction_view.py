@@ -24,13 +24,11 @@ from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.plots.predictions import MAX_INTERVALS
-from bandgap.predictions.counting import counts_of, domain_sentence, unusual_counts_sentence
+from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.preferred_measure import preference_sentence
 from bandgap.predictions.table import ZERO_END_NOTE, Predictions
-from bandgap.predictions.unusual_rows import discovery_sentence, unusual_facts
 from bandgap.predictions.window import Window
 from bandgap.predictions.withholding import IntervalChanges
 
@@ -123,15 +121,6 @@ def _predictions(
         _csv_button(prediction, level=level, kind=kind, window=window, primary=primary)
     if domain := domain_sentence(counts):
         st.caption(domain)
-    if predictions.domain_p is not None:
-        features = prediction.manifest["density"]["features"]
-        sentences = [
-            preference_sentence(features),
-            unusual_counts_sentence(counts),
-            discovery_sentence(predictions.domain_p[0]),
-        ]
-        link = help_link("explanation/applicability", "P-value by normalizing flows")
-        st.caption(" ".join(sentences), help=DISTANCE_NOTE + link)
     if window is not None and (sentence := window_sentence(predictions, window)):
         st.markdown(sentence)
     selection = prediction_table.filter_row(table, key=prediction.id)
@@ -241,11 +230,6 @@ def _downloads(
     window: Window | None,
     changes: IntervalChanges,
 ) -> None:
-    predictions = prediction.predictions
-    unusual = None
-    if predictions.domain_p is not None:
-        unusual = unusual_facts(predictions.domain_p[0], predictions.status)
-
     def about() -> bytes:
         return prediction_files.companion_json(
             prediction.manifest,
@@ -262,7 +246,6 @@ def _downloads(
                 "nearest_percentile",
             ],
             counts=prediction_files.row_counts(prediction.predictions.status),
-            unusual=unusual,
         )
 
     name = _file_name(prediction)
@@ -307,10 +290,6 @@ _SETS = {"ok": "in domain", "warning": "mind the warning"}
 FIGURE_CAPTION = (
     "Long bars are structures of which the model knows little; diamonds carry a warning in the "
     "table."
-)
-DISTANCE_NOTE = (
-    "The p-value compares each structure with those that the run learned from. The distance is in "
-    "the notes and in the column farther than."
 )
 _ABOUT_HELP = "Run, settings, versions and units: keep it with the CSV."
 _STRUCTURES_HELP = (

@@ -11,8 +11,8 @@ from bandgap.evaluation.changed_intervals import changed_coverage, changed_cover
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.rows import RunRow
+from bandgap.predictions.domain import UNUSUAL
 from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.unusual_rows import UNUSUAL
 from bandgap.predictions.withholding import IntervalChanges
 
 Change = Literal["as they are", "widened", "withheld"]
@@ -28,7 +28,7 @@ def choose_interval_changes() -> IntervalChanges:
                 CHANGES,
                 default=CHANGES[0],
                 key="unusual-intervals",
-                help=_HELP + help_link("explanation/applicability", "P-value by normalizing flows"),
+                help=_HELP + help_link("explanation/applicability", "Wider intervals, or none"),
             )
             or CHANGES[0]
         )

@@ -14,7 +14,7 @@ from bandgap.predictions.window import Window
 
 _COLUMNS = (
     *("rank", "p_window", "mean_eV", "smiles", "known", "lower_eV", "upper_eV"),
-    *("domain_p", "domain", "sa_score", "alerts"),
+    *("domain", "sa_score", "alerts"),
 )
 
 
@@ -79,7 +79,6 @@ def _molecule(proposals: StoredProposals, row: int) -> None:
 
 def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
     """Return the columns of the table after the structural formulas; probabilities in per cent."""
-    # Only runs with a density give p-values of the domain.
     columns = proposals.table[[name for name in _COLUMNS if name in proposals.table]].copy()
     columns["p_window"] *= 100.0
     if "alerts" in columns:
@@ -105,9 +104,6 @@ def _column_settings() -> dict[str, object]:
             format="%.0f %%",
             width=90,
             help="Probability that the gap lies in the window.",
-        ),
-        "domain_p": config.NumberColumn(
-            "unusual (p)", help=Quantity.DOMAIN_P.help, format="%.3f", width=90
         ),
         "mean_eV": config.NumberColumn(
             "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=70

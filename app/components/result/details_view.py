@@ -1,8 +1,5 @@
 """The folded parts of the page Result: groups, layers, chains, calibration, settings."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import streamlit as st
 
 from app.components.calibration.calibrator_form import (
@@ -95,7 +92,7 @@ def settings_view(result: RunResult) -> None:
     manifest = result.files.manifest
     run = result.run
     with st.expander("Settings and the command to repeat it"):
-        st.write(" ".join(filter(None, (split_text(result), density_text(manifest)))))
+        st.write(split_text(result))
         refitted = "refit" in manifest
         commands = (
             stored_command(manifest, source=run.source),
@@ -114,20 +111,6 @@ def settings_view(result: RunResult) -> None:
         st.page_link(
             "views/compare.py", label="Compare with other runs", icon=":material/compare_arrows:"
         )
-
-
-def density_text(manifest: Mapping[str, Any]) -> str:
-    """Return of how many structures the density is known, or why of none; "" if not asked for."""
-    facts = manifest.get("density", {})
-    if manifest["request"].get("density", "none") == "none":
-        return ""
-    if "reason" in facts:
-        return f"Predictions have no p-value of the domain: {facts['reason']}"
-    return (
-        f"Predictions have a p-value of the domain, by the density of "
-        f"{words.count(facts['n'], 'structure')} in {facts['dimensions']} dimensions; the smallest "
-        f"possible value is {facts['smallest_p']:.2g}."
-    )
 
 
 def split_text(result: RunResult) -> str:

@@ -22,7 +22,7 @@ from bandgap.foundation.errors import BandgapError, printable, quoted
 from bandgap.jobs.service.batching import Batcher, PendingRequest
 from bandgap.jobs.service.description import ABOUT, BODY, documentation_page
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
-from bandgap.jobs.service.models import ServedModel, unusual_in
+from bandgap.jobs.service.models import ServedModel
 from bandgap.jobs.service.requests import (
     BASELINE,
     FIELDS,
@@ -226,9 +226,7 @@ def build_app(
             verb = "cannot" if len(rows) == 1 else "can"
             return _refused(422, f"{count} {verb} be used: {rows[0]['problem']}", rows=rows)
         notes = [*pending.model.notes, ZERO_END_NOTE]
-        unusual = unusual_in(rows)
-        counts = {} if unusual is None else {"unusual": unusual}
-        return JSONResponse({"model": pending.model.name, "rows": rows, **counts, "notes": notes})
+        return JSONResponse({"model": pending.model.name, "rows": rows, "notes": notes})
 
     return app
 

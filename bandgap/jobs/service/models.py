@@ -17,21 +17,19 @@ from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
-from bandgap.predictions.table import DOMAIN_P, Predictions
-from bandgap.predictions.unusual_rows import unusual_facts
+from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.predictions.withholding import IntervalChanges
 from bandgap.runs.prediction import (
     DrawnRecords,
     Floats,
     Request,
-    check_interval_changes,
     draw_requests,
     record_predictions,
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
-from bandgap.storage.manifests import CALIBRATOR, DENSITY, KNOWN, MANIFEST
+from bandgap.storage.manifests import CALIBRATOR, KNOWN, MANIFEST
 from bandgap.structures.records import StructureRecord
 
 LEVEL = 0.95
@@ -144,7 +142,6 @@ class ServedModel:
             if (value := getattr(options, name)) is not None
         }
         changes = PredictRequest(**changed).interval_changes
-        check_interval_changes(self.run, changes)
         return _Interval(level, cast(IntervalKind, kind), window, changes)
 
     def _baseline(self, request: PredictionRequest) -> Floats | None:
@@ -173,7 +170,7 @@ class ServedModel:
 
 def _fingerprint_of(folder: Path) -> str:
     """Return a fingerprint of the stored files that decide the predictions of a run."""
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, DENSITY, KNOWN, CALIBRATOR)]
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, KNOWN, CALIBRATOR)]
     return fingerprint(
         [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()]
     )
@@ -204,14 +201,6 @@ def rows_of(
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
-
-
-def unusual_in(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Return the counts of rows by p-value (`unusual_facts`), None without p-values."""
-    if not rows or DOMAIN_P[0] not in rows[0]:
-        return None
-    p = np.array([row[DOMAIN_P[0]] for row in rows], dtype=np.float64)  # None becomes NaN
-    return unusual_facts(p, [row["status"] for row in rows])
 
 
 def _plain(value: object) -> object:

@@ -28,30 +28,11 @@ class Row(BaseModel):
         description="How the gaps that the model learned from were computed."
     )
     p_metal: float | None = Field(default=None, description=Quantity.P_METAL.help)
-    domain_p: float | None = Field(default=None, description=Quantity.DOMAIN_P.help)
-    domain_p_lowest: float | None = Field(default=None, description=Quantity.DOMAIN_P_LOWEST.help)
-    domain_p_highest: float | None = Field(default=None, description=Quantity.DOMAIN_P_HIGHEST.help)
+    domain_p: float | None = Field(description=Quantity.DOMAIN_P.help)
     window: str | None = Field(
         default=None, description="The target window of the request in eV; absent without one."
     )
     p_window: float | None = Field(default=None, description=Quantity.P_WINDOW.help)
-
-
-class Unusual(BaseModel):
-    """How many structures of a request are unusual, and about how many by chance."""
-
-    p_up_to: float = Field(description="P-value up to which a structure is called unusual.")
-    n_unusual: int
-    n_assessed: int = Field(description="Structures with a p-value.")
-    n_not_assessable: int = Field(description="Predicted structures with an unseen element.")
-    n_expected_by_chance: float = Field(
-        description="Unusual ones among as many structures like those learned from, at most."
-    )
-    false_discovery_rate: float = Field(description="Rate of Benjamini and Hochberg.")
-    n_at_this_rate: int = Field(description="Structures that are unusual at this rate.")
-    largest_p_at_this_rate: float | None = Field(
-        description="The largest p-value of these structures, null without any."
-    )
 
 
 class PredictionResponse(BaseModel):
@@ -59,10 +40,6 @@ class PredictionResponse(BaseModel):
 
     model: str
     rows: list[Row]
-    unusual: Unusual | None = Field(
-        default=None,
-        description="Counts by p-value of the domain; absent for a model without a density.",
-    )
     notes: list[str] = Field(description="Warnings of the model, and a note on lower ends of 0.")
 
 

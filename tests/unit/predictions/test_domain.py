@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.predictions.domain import MAX_ROWS, Domain, fit_domain
+from bandgap.predictions.domain import MAX_ROWS, N_FOLDS, Domain, fit_domain
 
 RNG = np.random.default_rng(4)
 TRAIN = np.abs(RNG.normal(1.0, 0.1, (100, 12))).astype(np.float32)
@@ -38,17 +39,76 @@ def test_judge_training_structure_is_ok_and_nearest_to_itself(domain):
     assert max(j.percentile for j in judged) == 0.0
 
 
-def test_judge_percentile_is_taken_among_leave_one_out_distances(domain):
-    unit = TRAIN / np.linalg.norm(TRAIN, axis=1, keepdims=True)
-    cosine = unit @ unit.T - 2 * np.eye(100)
-    expected = np.sort(1 - cosine.max(axis=1))
+def new_rows(n):
+    rows = np.abs(np.random.default_rng(5).normal(1.0, 0.1, (n, 12)))
+    rows[:, 5] = 0.0
+    return rows
+
+
+def test_percentile_of_few_rows_is_taken_among_leave_one_out_distances():
+    unit = TRAIN[:20] / np.linalg.norm(TRAIN[:20], axis=1, keepdims=True)
+    expected = np.sort(1 - (unit @ unit.T - 2 * np.eye(20)).max(axis=1))
+    domain = fit_domain(TRAIN[:20], ids=IDS[:20], elements=ELEMENTS[:20], source_species=CH)
     np.testing.assert_allclose(domain.distances, expected, atol=1e-6)
-    new = np.abs(RNG.normal(1.0, 0.1, (50, 12)))
-    new[:, 5] = 0.0
-    for judgement in domain.judge(new, [CH] * 50):
-        assert judgement.percentile == pytest.approx(
-            np.mean(expected < judgement.distance), abs=0.011
-        )
+    for judgement in domain.judge(new_rows(50), [CH] * 50):
+        n_smaller = round(20 * judgement.percentile)
+        assert n_smaller == pytest.approx(np.sum(expected < judgement.distance), abs=1)  # a tie
+        assert judgement.p == pytest.approx((1 + 20 - n_smaller) / 21)
+
+
+def test_p_value_is_the_share_with_as_large_a_rank_of_distance_or_residual(domain):
+    """By scikit-learn's principal components and plain ranks; a tie may move one rank."""
+    unit = TRAIN / np.linalg.norm(TRAIN, axis=1, keepdims=True)
+    folds = np.random.default_rng(0).permutation(100) % N_FOLDS
+
+    def residuals(known_rows, rows):
+        components = PCA(8).fit(known_rows)
+        residual = rows - components.inverse_transform(components.transform(rows))
+        return np.linalg.norm(residual, axis=1)
+
+    known_distances = 1 - (unit @ unit.T - 2 * np.eye(100)).max(axis=1)
+    known_residuals = np.empty(100)
+    for k in range(N_FOLDS):
+        known_residuals[folds == k] = residuals(unit[folds != k], unit[folds == k])
+    new = new_rows(50)
+    new_unit = new / np.linalg.norm(new, axis=1, keepdims=True)
+    distances = 1 - (new_unit @ unit.T).max(axis=1)
+    left_over = residuals(unit, new_unit)
+
+    def rank(distance, residual):
+        return max(np.sum(known_distances < distance), np.sum(known_residuals < residual))
+
+    known_ranks = [rank(*pair) for pair in zip(known_distances, known_residuals, strict=True)]
+    for judgement, *pair in zip(domain.judge(new, [CH] * 50), distances, left_over, strict=True):
+        expected = (1 + np.sum(known_ranks >= rank(*pair))) / 101
+        assert judgement.p == pytest.approx(expected, abs=0.011)
+
+
+def test_rows_in_the_span_of_few_components_have_no_residual():
+    """What is left is rounding of float32 descriptors, which would depend on the chunk."""
+    random = np.random.default_rng(0)
+    mixing = random.normal(size=(3, 40))
+    rows = (random.normal(size=(200, 3)) @ mixing + 5.0).astype(np.float32)
+    domain = fit_domain(rows, ids=[*map(str, range(200))], elements=[CH] * 200, source_species=CH)
+    assert np.all(domain.residuals == 0.0)
+    outside = rows[:20] + 0.1 * random.normal(size=(20, 40))
+    assert all(judgement.percentile == 1.0 for judgement in domain.judge(outside, [CH] * 20))
+
+
+def test_domain_of_an_earlier_version_judges_by_the_distance_alone(domain):
+    arrays = domain.to_arrays()
+    for name in ("centre", "components", "residuals", "ranks"):
+        del arrays[name]
+    earlier = Domain.from_arrays(arrays)
+    row = TRAIN[:1].copy()
+    row[0, :2] *= (1.3, 0.8)
+    (judgement,) = earlier.judge(row, [CH])
+    assert judgement.percentile == np.mean(domain.distances < judgement.distance)
+
+
+def test_element_that_nobody_has_seen_has_no_p_value(domain):
+    judged = domain.judge(TRAIN[:3], [{"C", "Br"}, {"C", "N"}, {"C", "Se"}])
+    assert [np.isnan(judgement.p) for judgement in judged] == [True, False, False]
 
 
 def test_judge_new_structures_of_the_same_kind_are_rarely_far():
@@ -73,7 +133,8 @@ def test_judge_far_structure_names_distance_and_nearest_structure(domain):
 def test_judge_rather_far_structure_names_the_share(domain):
     distance = domain.judge(far_row()[None], [CH])[0].distance
     distances = np.sort([*np.linspace(0.1, 0.9, 98) * distance, 1.5 * distance, 2 * distance])
-    judgement = dataclasses.replace(domain, distances=distances).judge(far_row()[None], [CH])[0]
+    by_distance = dataclasses.replace(domain, distances=distances, residuals=np.empty(0))
+    judgement = by_distance.judge(far_row()[None], [CH])[0]
     assert judgement.text.startswith(
         "Farther from the training set than 98 % of it; nearest known: KAX"
     )

@@ -1,4 +1,4 @@
-"""The order of proposed molecules: warnings, p-values of the domain, and the chance of a window."""
+"""The order of proposed molecules: warnings, and the chance of a window."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from tests.unit.conftest import make_records
 
 NAN = np.nan
 WINDOW = Window(2.9, 3.1)
-# columns: in the window; unusual, in the window; not assessable; outside; far; refused; a tie
+# columns: in the window; unusual; an unseen element; a warning; outside; refused; a tie
 P = np.array([0.30, 0.05, NAN, 0.60, 0.90, NAN, 0.40])
 MEANS = [3.0, 3.0, 3.0, 3.0, 4.0, 3.0, 3.0]
 STATUS = ["ok", "ok", "ok", "warning", "ok", "refused", "ok"]
@@ -30,7 +30,7 @@ def predictions() -> Predictions:
         domain=["ok"] * n,
         status=STATUS,
         problem=[""] * n,
-        domain_p=np.stack([P, P / 2, P]),
+        domain_p=P,
     )
 
 
@@ -59,15 +59,8 @@ def proposed(table: Predictions) -> ProposedMolecules:
     )
 
 
-def test_unusual_molecules_follow_the_others_and_warnings_are_last() -> None:
-    """Of equal chances, the larger p-value is first."""
+def test_molecules_are_ranked_by_the_window_and_warnings_are_last() -> None:
     table = predictions()
-    chances = table.window_probability(WINDOW)
-    assert ranked_rows(table, chances, [False] * 7, count=10) == [6, 0, 4, 1, 2, 3]
-
-
-def test_molecules_are_ranked_by_the_window_alone_without_a_density() -> None:
-    table = dataclasses.replace(predictions(), domain_p=None)
     chances = table.window_probability(WINDOW)
     assert ranked_rows(table, chances, [False] * 7, count=10) == [0, 1, 2, 6, 4, 3]
 
@@ -76,24 +69,18 @@ def test_known_molecules_do_not_count() -> None:
     table = predictions()
     is_known = [False] * 6 + [True]
     rows = ranked_rows(table, table.window_probability(WINDOW), is_known, count=2)
-    assert rows == [6, 0, 4]
+    assert rows == [0, 1]
 
 
 def test_table_and_structures_have_the_p_value() -> None:
     molecules = proposed(predictions())
     columns = molecules.columns()
-    np.testing.assert_array_equal(columns["domain_p"], P[[6, 0, 4, 1, 2, 3]])
+    np.testing.assert_array_equal(columns["domain_p"], P[[0, 1, 2, 6, 4, 3]])
     assert columns["sa_score"] == [1.23] * 6
     assert columns["alerts"] == ["nitro_group"] * 6
     first = extxyz_text(molecules).splitlines()[1]
-    assert "domain_p=0.4 " in first and "p_window=" in first
+    assert "domain_p=0.3 " in first and "p_window=" in first
 
 
-def test_notes_say_how_many_are_unusual_or_that_there_is_no_density() -> None:
-    text = " ".join(notes(proposed(predictions())))
-    assert "(domain_p up to 0.05): 1 of 5" in text
-    assert "1 not assessable. Unusual molecules follow the others." in text
-    assert "rings 0.25 (0.12)" in text
-    without = proposed(dataclasses.replace(predictions(), domain_p=None))
-    assert "page Train, More settings, or bandgap transfer --density" in " ".join(notes(without))
-    assert "domain_p" not in without.columns()
+def test_notes_compare_properties_with_those_of_known_molecules() -> None:
+    assert "rings 0.25 (0.12)" in " ".join(notes(proposed(predictions())))

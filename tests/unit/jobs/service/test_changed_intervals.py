@@ -7,7 +7,6 @@ import httpx
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.regressor import BandGapRegressor
 from bandgap.runs.requests import PredictRequest
@@ -19,15 +18,14 @@ from tests.unit.jobs.service.conftest import serving
 
 @pytest.fixture(scope="module")
 def run(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    records = make_records(205, seed=5, prefix="known")
+    records = make_records(65, seed=5, prefix="known")
     return transfer_labelled(
         source_folder,
         records,
         gaps_of(records, seed=6),
         method="last_layer_ridge",
-        n=200,
+        n=60,
         n_test=5,
-        density="flow",
         out=tmp_path_factory.mktemp("run") / "dense",
         device="cpu",
     )
@@ -68,11 +66,3 @@ def test_wrong_p_value_is_refused_with_what_is_accepted(client: httpx.Client, bo
     answer = client.post("/predict?name=a.xyz&widen_below_p=2", content=body)
     assert answer.status_code == 422
     assert "widen_below_p" in answer.text
-
-
-def test_run_without_a_density_refuses_to_widen(source_folder: Path, tmp_path: Path) -> None:
-    records = make_records(30, seed=5, prefix="known")
-    regressor = BandGapRegressor("last_layer_ridge", source=source_folder)
-    regressor.fit(records, gaps_of(records, seed=6))
-    with pytest.raises(ConfigError, match="widen_below_p is 0.05, but this run has no density"):
-        regressor.predict_interval(records[:2], widen_below_p=0.05)

@@ -8,7 +8,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.inference.flows.nonparametric import (
+from bandgap.research.flows.nonparametric import (
     base_posterior,
     log_density,
     weighted_loss,

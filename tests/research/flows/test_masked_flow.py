@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.flows.masked_flow import (
+from bandgap.networks.perceptron import Params
+from bandgap.research.flows.masked_flow import (
     BatchMoments,
     FlowConfig,
     init_flows,
@@ -15,8 +16,7 @@ from bandgap.inference.flows.masked_flow import (
     training_pass,
     transform,
 )
-from bandgap.inference.flows.nonparametric import log_density
-from bandgap.networks.perceptron import Params
+from bandgap.research.flows.nonparametric import log_density
 
 
 def rough_flows(

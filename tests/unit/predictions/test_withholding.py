@@ -1,4 +1,4 @@
-"""The p-value of the domain in the table, the stored files, extended XYZ and Parquet."""
+"""The p-value of the domain in tables and stored files, and the intervals that it changes."""
 
 import csv
 import dataclasses
@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from bandgap.evaluation.heldout import rows_of
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
-from bandgap.predictions.counting import counts_of, unusual_counts_sentence
+from bandgap.predictions.counting import counts_of
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers, predicted_blocks, with_interval
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.parquet import write_parquet
-from bandgap.predictions.reading import read_domain_p
 from bandgap.predictions.store import EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.predictions.table import (
     COLUMNS,
@@ -30,7 +31,7 @@ from tests.unit.conftest import make_records
 
 NAN = np.nan
 # columns: usual, unusual, an unseen element, refused
-P = np.array([[0.6, 0.02, NAN, NAN], [0.4, 0.01, NAN, NAN], [0.9, 0.07, NAN, NAN]])
+P = np.array([0.6, 0.02, NAN, NAN])
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,13 @@ def predictions() -> Predictions:
     )
 
 
-def test_csv_has_the_p_value_and_its_range_in_the_last_columns(predictions: Predictions) -> None:
+def test_csv_has_the_p_value_in_the_last_column(predictions: Predictions) -> None:
     text = predictions.to_csv()
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert tuple(rows[0]) == (*COLUMNS, *DOMAIN_P)
+    assert tuple(rows[0]) == (*COLUMNS, DOMAIN_P)
     assert [row["domain_p"] for row in rows] == ["0.6", "0.02", "", ""]
     frame = read_predictions_csv(text.encode())
-    np.testing.assert_array_equal(frame[list(DOMAIN_P)].to_numpy().T, P)
+    np.testing.assert_array_equal(frame[DOMAIN_P].to_numpy(), P)
     without = dataclasses.replace(predictions, domain_p=None)
     assert tuple(without.to_columns()) == COLUMNS
 
@@ -63,7 +64,21 @@ def test_csv_has_the_p_value_and_its_range_in_the_last_columns(predictions: Pred
 def test_stored_file_keeps_the_p_values(predictions: Predictions, tmp_path: Path) -> None:
     save_predictions(tmp_path / "q", predictions)
     np.testing.assert_array_equal(load_predictions(tmp_path / "q").domain_p, P)
-    np.testing.assert_array_equal(rows_of(predictions, np.array([1, 0])).domain_p, P[:, [1, 0]])
+    np.testing.assert_array_equal(rows_of(predictions, np.array([1, 0])).domain_p, P[[1, 0]])
+
+
+def test_p_values_that_an_earlier_version_stored_are_not_read(
+    predictions: Predictions, tmp_path: Path
+) -> None:
+    """They were those of a density, with their range."""
+    save_predictions(tmp_path / "q", predictions)
+    tensors = load_file(tmp_path / "q") | {DOMAIN_P: np.stack([P, P / 2, P])}
+    with safe_open(tmp_path / "q", "np") as file:
+        metadata = file.metadata()
+    save_file(tensors, tmp_path / "earlier", metadata=metadata)
+    earlier = load_predictions(tmp_path / "earlier")
+    assert earlier.domain_p is None
+    np.testing.assert_array_equal(earlier.mean_eV, predictions.mean_eV)
 
 
 def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(
@@ -71,7 +86,6 @@ def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(
 ) -> None:
     numbers = interval_numbers(predictions, level=0.95, kind="prediction")
     assert [row.get("domain_p") for row in numbers] == [0.6, 0.02, None]
-    assert numbers[1]["domain_p_lowest"] == 0.01 and numbers[1]["domain_p_highest"] == 0.07
 
 
 def test_parquet_has_the_p_value_as_a_number(predictions: Predictions, tmp_path: Path) -> None:
@@ -79,29 +93,13 @@ def test_parquet_has_the_p_value_as_a_number(predictions: Predictions, tmp_path:
     path = tmp_path / "t.parquet"
     assert write_parquet(io.StringIO(predictions.to_csv(), newline=""), path) == 4
     assert pq.read_table(path)["domain_p"].to_pylist() == [0.6, 0.02, None, None]
-    columns = read_domain_p(path)
-    assert columns is not None
-    np.testing.assert_array_equal(columns[0], P[0])
-    assert columns[1] == list(predictions.status)
 
 
-def test_p_values_and_statuses_of_a_csv_are_read_back(
-    predictions: Predictions, tmp_path: Path
-) -> None:
-    predictions.to_csv(tmp_path / "t.csv")
-    columns = read_domain_p(tmp_path / "t.csv")
-    assert columns is not None
-    np.testing.assert_array_equal(columns[0], P[0])
-    assert columns[1] == list(predictions.status)
-    dataclasses.replace(predictions, domain_p=None).to_csv(tmp_path / "without.csv")
-    assert read_domain_p(tmp_path / "without.csv") is None
-
-
-@pytest.mark.parametrize("has_density", [True, False])
+@pytest.mark.parametrize("has_p", [True, False])
 def test_prediction_in_chunks_is_the_whole_one(
-    predictions: Predictions, tmp_path: Path, has_density: bool
+    predictions: Predictions, tmp_path: Path, has_p: bool
 ) -> None:
-    expected = predictions if has_density else dataclasses.replace(predictions, domain_p=None)
+    expected = predictions if has_p else dataclasses.replace(predictions, domain_p=None)
     records = make_records(4, seed=1, prefix="new")
     details = PredictionDetails(
         ("",) * 2,
@@ -119,7 +117,7 @@ def test_prediction_in_chunks_is_the_whole_one(
         assert growing.counts == counts_of(expected)
         growing.finish(tmp_path / "done")
     again = load_predictions(tmp_path / "done" / QUANTILES)
-    if has_density:
+    if has_p:
         np.testing.assert_array_equal(again.domain_p, P)
     else:
         assert again.domain_p is None
@@ -127,23 +125,14 @@ def test_prediction_in_chunks_is_the_whole_one(
     assert (tmp_path / "done" / "predictions.csv").read_text() == expected.to_csv()
     path = tmp_path / "done" / EXTXYZ
     stored = path.read_text()
-    assert ("domain_p=0.02 domain_p_lowest=0.01 " in stored) == has_density
+    assert ("domain_p=0.02 " in stored) == has_p
     wider = with_interval(path, again, level=0.99, kind="prediction").decode()
     assert wider.count("domain_p=") == stored.count("domain_p=") and "lower_99_eV" in wider
 
 
-def test_counts_say_how_many_are_unusual_and_how_many_not_assessable(
-    predictions: Predictions,
-) -> None:
-    sentence = unusual_counts_sentence(counts_of(predictions))
-    assert "1 of 2, where about 0.1 are expected by chance; 1 not assessable" in sentence
-    without = dataclasses.replace(predictions, domain_p=None)
-    assert unusual_counts_sentence(counts_of(without)) == ""
-
-
 def test_p_values_of_another_shape_are_refused(predictions: Predictions) -> None:
-    with pytest.raises(InputError, match=r"domain_p has shape \(4,\), expected \(3, 4\)"):
-        dataclasses.replace(predictions, domain_p=P[0])
+    with pytest.raises(InputError, match=r"domain_p has shape \(2, 4\), expected \(4,\)"):
+        dataclasses.replace(predictions, domain_p=np.stack([P, P]))
 
 
 def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
@@ -165,7 +154,7 @@ def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
     rows = list(csv.DictReader(io.StringIO(withheld.to_csv())))
     assert [row["sd_eV"] != "" for row in rows] == [True, False, False, False]
     numbers = interval_numbers(withheld, level=0.95, kind="prediction")
-    assert list(numbers[1]) == ["predicted_gap_eV", *DOMAIN_P]
+    assert list(numbers[1]) == ["predicted_gap_eV", DOMAIN_P]
     assert withhold_intervals(predictions, below_p=0.0).interval(0.9)[0][1] > 0
 
 
@@ -175,7 +164,7 @@ def test_withheld_row_of_a_probable_metal_has_no_interval(predictions: Predictio
     for ends in withheld.interval(0.95):
         assert np.isnan(ends).tolist() == [False, True, True, True]
     numbers = interval_numbers(withheld, level=0.95, kind="prediction")
-    assert list(numbers[1]) == ["predicted_gap_eV", "p_metal", *DOMAIN_P]
+    assert list(numbers[1]) == ["predicted_gap_eV", "p_metal", DOMAIN_P]
 
 
 def test_widened_rows_keep_the_mean_and_have_all_intervals_wider_and_say_why(
@@ -241,7 +230,7 @@ def test_gaps_of_a_probable_metal_are_widened_about_their_mean_and_intervals_con
         status=["ok"] * n,
         problem=[""] * n,
         p_metal=p_metal,
-        domain_p=np.full((3, n), 0.01),
+        domain_p=np.full(n, 0.01),
     )
     widened = widen_intervals(metals, below_p=0.05, factor=3.0)
     # half of the gaps above zero are below 2 eV, as before
@@ -272,7 +261,7 @@ def test_stored_extended_xyz_says_which_intervals_are_changed(
 
 def test_withheld_rows_are_not_widened_as_well(predictions: Predictions) -> None:
     p = P.copy()
-    p[0, 0] = 0.2
+    p[0] = 0.2
     changes = IntervalChanges(withhold_below_p=0.05, widen_below_p=0.3, widen_factor=2.0)
     changed = changes.apply(dataclasses.replace(predictions, domain_p=p))
     assert changed.problem == (

@@ -9,8 +9,8 @@ import torch
 from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.foundation.progress import Update
 from bandgap.inference.base_measure import BaseMeasure
-from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.inference.flows.masked_flow import FlowConfig
+from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.research.flows.masked_flow import FlowConfig
 
 
 def masks(n: int, n_flows: int, *, n_stopping: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,7 +8,8 @@ from torch import Tensor
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.inference.flows.masked_flow import (
+from bandgap.networks.perceptron import Params
+from bandgap.research.flows.masked_flow import (
     BatchMoments,
     FlowConfig,
     init_flows,
@@ -16,13 +17,12 @@ from bandgap.inference.flows.masked_flow import (
     training_pass,
     transform,
 )
-from bandgap.inference.flows.nonparametric import (
+from bandgap.research.flows.nonparametric import (
     BasePosterior,
     base_posterior,
     log_density,
     weighted_loss,
 )
-from bandgap.networks.perceptron import Params
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import beta, false_discovery_control, kstest
-from sklearn.neighbors import NearestNeighbors
+from scipy.stats import beta, kstest
 
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
-from bandgap.inference.flows.fitting import FittedFlows, FlowTraining, fit_flows
-from bandgap.inference.flows.masked_flow import (
+from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
+from bandgap.research.flows.masked_flow import (
     EPSILON,
     FlowConfig,
     init_flows,
@@ -18,13 +17,11 @@ from bandgap.inference.flows.masked_flow import (
     training_pass,
     transform,
 )
-from bandgap.inference.flows.nonparametric import (
+from bandgap.research.flows.nonparametric import (
     base_posterior,
     log_density,
     weighted_loss,
 )
-from bandgap.inference.flows.unusualness import Unusualness, fit_unusualness
-from bandgap.predictions.unusual_rows import benjamini_hochberg
 from benchmarks.studies.flow_posteriors import base_draws
 
 Floats = np.ndarray
@@ -274,101 +271,3 @@ def test_draws_of_the_base_mean_go_to_the_mean_of_a_normal_base_of_endless_weigh
     standard_error = rows.std(0) / math.sqrt(5_000)
     worst = float(((draws - rows.mean(0)).abs() / standard_error).max())
     assert worst < 3.5  # 40 numbers: 3 for each of them, with 0.02 false alarms together
-
-
-def known_rows() -> Floats:
-    random = np.random.default_rng(12)
-    hidden = random.normal(size=(220, 9))
-    return np.column_stack([hidden, hidden[:, 0] ** 2 + 0.3 * random.normal(size=220)])
-
-
-def descriptors_of(features: Floats) -> Floats:
-    """Thirty features that are not negative, and one that is zero in all rows."""
-    mixing = np.random.default_rng(13).normal(size=(features.shape[1], 30))
-    return np.column_stack([np.exp(0.5 * np.tanh(features @ mixing)), np.zeros(len(features))])
-
-
-@pytest.fixture(scope="module")
-def unusualness() -> Unusualness:
-    return fit_unusualness(
-        known_rows(), descriptors_of(known_rows()), training=FlowTraining(max_epochs=8)
-    )
-
-
-def plain_surprise(value: float, known_values: Floats) -> float:
-    """-log of the share of known values above a value, exponential beyond the 90th percentile."""
-    ordered = np.sort(known_values)
-    n = len(ordered)
-    threshold = np.quantile(ordered, 0.9)
-    share = np.interp(value, ordered, [1 - (i + 0.5) / n for i in range(n)])
-    surprise = -math.log(max(share, 0.1))
-    if value > threshold:
-        surprise += (value - threshold) / np.mean(ordered[ordered > threshold] - threshold)
-    return surprise
-
-
-def plain_surprises(scores: Floats, known_scores: Floats) -> list[float]:
-    """Surprises of one row with four scores among those of the rows (4, n) of a fold."""
-    unlikely = plain_surprise(-scores[0], -known_scores[0])
-    likely = plain_surprise(scores[0], known_scores[0])
-    one_sided = [plain_surprise(scores[i], known_scores[i]) for i in (1, 2, 3)]
-    return [max(unlikely, likely) - math.log(2), *one_sided]
-
-
-def plain_scores(unusualness: Unusualness, k: int, features: Floats, descriptor: Floats) -> Floats:
-    """The four scores of one row compared with the rows outside of fold k."""
-    x = (features - unusualness.centres[k].numpy()) @ unusualness.rotations[k].numpy()
-    u, log_det = plain_transform(unusualness.flows, k, x)
-    covariance = np.eye(len(u)) + unusualness.flows.base.covariance[k].numpy()
-    centred = u - unusualness.flows.base.mean[k].numpy()
-    log_density = log_det - 0.5 * (
-        centred @ np.linalg.solve(covariance, centred)
-        + np.linalg.slogdet(2 * np.pi * covariance)[1]
-    )
-    is_other = unusualness.folds != k
-    search = NearestNeighbors(n_neighbors=10).fit(unusualness.rows[k].numpy()[is_other])
-    neighbours = search.kneighbors(x[None])[0][0, -1]
-    descriptors = unusualness.descriptors
-    directions = descriptors.directions[is_other].astype(np.float64)
-    cosines = directions @ descriptor[descriptors.columns] / np.linalg.norm(descriptor)
-    components = descriptors.components[k]
-    off_centre = descriptor[descriptors.columns] - descriptors.centres[k]
-    residual = np.linalg.norm(off_centre - components @ (components.T @ off_centre))
-    return np.array([log_density, neighbours, 1 - cosines.max(), residual])
-
-
-def test_p_values_are_the_counts_of_their_definition(unusualness: Unusualness) -> None:
-    new = np.concatenate([known_rows()[:3] + 0.4, known_rows()[3:5] + 3.0, known_rows()[5:6]])
-    descriptors = descriptors_of(new)
-    actual = unusualness.p_values(new, descriptors)
-    n = len(unusualness.folds)
-    n_folds = len(unusualness.centres)
-    for row, features in enumerate(new):
-        counts = np.zeros((n_folds, 5))
-        for k in range(n_folds):
-            known_scores = unusualness.scores[:, unusualness.folds == k]
-            scores = plain_scores(unusualness, k, features, descriptors[row])
-            parts = plain_surprises(scores, known_scores)
-            for known_row in known_scores.T:
-                known_parts = plain_surprises(known_row, known_scores)
-                counts[k, 0] += max(known_parts) >= max(parts) - 1e-7
-                for i in range(4):
-                    counts[k, 1 + i] += known_parts[i] >= parts[i] - 1e-7
-        p, density, neighbours, distance, residual = (1 + counts.sum(axis=0)) / (n + 1)
-        assert actual.p[row] == pytest.approx(p, abs=1e-12)
-        assert actual.density[row] == pytest.approx(density, abs=1e-12)
-        assert actual.neighbours[row] == pytest.approx(neighbours, abs=1e-12)
-        assert actual.distance[row] == pytest.approx(distance, abs=1e-12)
-        assert actual.residual[row] == pytest.approx(residual, abs=1e-12)
-        sizes = np.bincount(unusualness.folds)
-        of_flows = (1 + counts[:, 0] * n / sizes) / (n + 1)
-        assert actual.lowest[row] == pytest.approx(min(*of_flows, p), abs=1e-12)
-        assert actual.highest[row] == pytest.approx(max(*of_flows, p), abs=1e-12)
-
-
-def test_flags_at_a_false_discovery_rate_are_those_of_scipy() -> None:
-    p = np.random.default_rng(13).uniform(size=60) ** 3
-    expected = false_discovery_control(p, method="bh") <= 0.1
-    assert 0 < expected.sum() < 60
-    flagged = benjamini_hochberg(np.r_[p, np.nan], rate=0.1)
-    np.testing.assert_array_equal(flagged, np.r_[expected, False])
