@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bandgap.foundation.progress import Update, no_progress
-from bandgap.posterior.protocol import Diagnostics, tensors, with_noise
+from bandgap.posterior.protocol import Diagnostics, with_noise
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method
 
@@ -34,16 +34,6 @@ class MeanPosterior:
 
     def summaries(self):
         return {}
-
-    def to_arrays(self):
-        return tensors(self, ("mean_eV", "sigma_eV"))
-
-    def scalars(self):
-        return {}
-
-    @classmethod
-    def from_arrays(cls, arrays, *, scalars, diagnostics):
-        return cls(arrays["mean_eV"].numpy(), arrays["sigma_eV"].numpy(), diagnostics)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,11 @@ elements that one training row contains, would make new rows thousands of standa
 A feature that never varies in the set has the scale 1.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 
@@ -82,25 +79,6 @@ class Standardiser:
         """Return the standardiser with the feature statistics of x (n, p)."""
         mean, scale = feature_statistics(powered(x, self.power))
         return replace(self, x_mean=mean, x_scale=scale)
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return means and scales of the features as tensors by name."""
-        return {"x_mean": torch.from_numpy(self.x_mean), "x_scale": torch.from_numpy(self.x_scale)}
-
-    def scalars(self) -> dict[str, float]:
-        """Return the power of the features, and mean and standard deviation of the gaps."""
-        return {"y_mean_eV": self.y_mean_eV, "y_sd_eV": self.y_sd_eV, "x_power": self.power}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build a standardiser from `to_arrays` and `scalars`."""
-        return cls(
-            arrays["x_mean"].numpy(),
-            arrays["x_scale"].numpy(),
-            scalars["y_mean_eV"],
-            scalars["y_sd_eV"],
-            float(scalars.get("x_power", 1.0)),
-        )
 
 
 def powered(x: NDArray[np.floating[Any]], power: float) -> NDArray[np.floating[Any]]:

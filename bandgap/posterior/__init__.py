@@ -7,6 +7,7 @@ Not here: how posteriors are fitted (`transfer`, `inference`).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -18,10 +19,9 @@ from bandgap.posterior.protocol import (
     Floats,
     Posterior,
     PredictiveDraws,
-    StoredPosterior,
-    part,
     with_noise,
 )
+from bandgap.storage.stored_fields import restored_fields
 
 if TYPE_CHECKING:
     from bandgap.posterior.baseline import Baseline, BaselinePosterior
@@ -53,8 +53,8 @@ _MODULES = {
     "mix": "mixture",
 }
 
-# Classes of the kinds that contain no other posterior, and entry points of further kinds.
-KINDS: Mapping[str, type[StoredPosterior]] = Registry(
+# Classes of the kinds, and entry points of further kinds.
+KINDS: Mapping[str, type[Posterior]] = Registry(
     {
         "network": f"{__name__}.network:NetworkPosterior",
         "scaled_network": f"{__name__}.network:ScaledNetworkPosterior",
@@ -63,61 +63,42 @@ KINDS: Mapping[str, type[StoredPosterior]] = Registry(
         "conformal": f"{__name__}.conformal:ConformalPosterior",
         "gaussian_process": f"{__name__}.gaussian_process:GaussianProcessPosterior",
         "parts_gp": f"{__name__}.parts_gp:PartsGPPosterior",
+        "mixture": f"{__name__}.mixture:PosteriorMixture",
+        "pool": f"{__name__}.pool:PooledPosterior",
+        "baseline": f"{__name__}.baseline:BaselinePosterior",
+        "metals": f"{__name__}.metals:MetalsPosterior",
     },
     group="bandgap.posteriors",
 )
-CONTAINERS = ("mixture", "pool", "baseline", "metals")
 
 
-def restore_posterior(
-    arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+def restored_posterior(
+    arrays: Mapping[str, Tensor], plain: Mapping[str, Any], diagnostics: Diagnostics
 ) -> Posterior:
-    """Build the posterior that `to_arrays` and `scalars` describe.
+    """Build a posterior from its `stored_fields`, also with the names of earlier versions.
 
-    `scalars` contain its kind (default: network). Raises InputError for a kind that does not exist.
+    Raises InputError for a kind that does not exist, and ValueError or KeyError for tensors that
+    are not those of its fields.
     """
-    kind = scalars.get("kind", "network")
-    if kind in CONTAINERS:
-        return _restore_container(kind, arrays, scalars=scalars, diagnostics=diagnostics)
+    from bandgap.posterior.earlier_names import with_names_of_today
+
+    arrays, plain = with_names_of_today(arrays, plain)
+    cls = _class_of(plain.get("kind", "network"))
+    posterior: Posterior = replace(
+        restored_fields(cls, arrays, plain, class_of=_class_of), diagnostics=diagnostics
+    )
+    return posterior
+
+
+def _class_of(kind: str) -> Any:
     if kind not in KINDS:
-        accepted = ", ".join([*KINDS, *CONTAINERS])
-        raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
-    return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
-
-
-def _restore_container(
-    kind: str, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-) -> Posterior:
-    """Build a posterior that contains others."""
-    from bandgap.posterior.baseline import BaselinePosterior
-    from bandgap.posterior.mixture import PosteriorMixture
-    from bandgap.posterior.pool import PooledPosterior
-
-    if kind == "metals":
-        from bandgap.posterior.metals import CLASSIFIER, SEMICONDUCTORS, MetalsPosterior
-
-        semiconductors = restore_posterior(
-            part(arrays, SEMICONDUCTORS),
-            scalars=scalars["semiconductors"],
-            diagnostics=Diagnostics(),
+        raise InputError(
+            f"posterior of kind {kind!r} does not exist here. Accepted: {', '.join(KINDS)}."
         )
-        return MetalsPosterior.around(
-            semiconductors, part(arrays, CLASSIFIER), scalars=scalars, diagnostics=diagnostics
-        )
-    if kind == "baseline":
-        residual = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
-        return BaselinePosterior.around(residual, scalars=scalars, diagnostics=diagnostics)
-    members = [
-        restore_posterior(part(arrays, f"{i}."), scalars=member, diagnostics=Diagnostics())
-        for i, member in enumerate(scalars["members"])
-    ]
-    if kind == "pool":
-        return PooledPosterior.around(members, scalars=scalars, diagnostics=diagnostics)
-    return PosteriorMixture(tuple(members), diagnostics)
+    return KINDS[kind]
 
 
 __all__ = [
-    "CONTAINERS",
     "KINDS",
     "Baseline",
     "BaselinePosterior",
@@ -136,10 +117,8 @@ __all__ = [
     "PosteriorMixture",
     "PredictiveDraws",
     "ScaledNetworkPosterior",
-    "StoredPosterior",
     "mix",
-    "part",
-    "restore_posterior",
+    "restored_posterior",
     "with_noise",
 ]
 

@@ -14,14 +14,12 @@ b is normal and independent of f and k. So a new observation has the additional 
 all draws. Their mean is then the one at the mean of b and k = 0, as is a single draw.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from torch import Tensor
 
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
 
@@ -127,19 +125,3 @@ class BaselinePosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return the summaries of the residual's posterior."""
         return self.residual.summaries()
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the tensors of the residual's posterior."""
-        return self.residual.to_arrays()
-
-    def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of the residual's posterior, the line and the seed."""
-        residual = {"kind": self.residual.kind, **self.residual.scalars()}
-        return {"rest": residual, "baseline": asdict(self.baseline), "seed": self.seed}
-
-    @classmethod
-    def around(
-        cls, residual: Posterior, *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> "BaselinePosterior":
-        """Build a posterior from `scalars` and the residual's posterior."""
-        return cls(residual, Baseline(**scalars["baseline"]), scalars["seed"], diagnostics)

@@ -21,18 +21,16 @@ multiplied by sqrt(1 - 1.25 s^2), which preserves the variance. Of more than 200
 used, evenly spaced in order of size.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
-from bandgap.posterior.fold_models import MODELS, FoldModels
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors
+from bandgap.posterior.fold_models import FoldModels
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 
 # s. On organic crystals, n = 100 to 1,000, within 0.02 of the best NLL for kernels and for trees.
 SMOOTHING = 0.2
@@ -154,31 +152,3 @@ class ConformalPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return the root mean square error as the noise of every draw."""
         return {"sigma_eV": np.full((1, self.n_draws), self.rms_eV)}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        return tensors(self, ("fold", "errors_eV")) | {
-            f"models.{name}": value for name, value in self.models.to_arrays().items()
-        }
-
-    def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of the models, and the smoothing."""
-        return {
-            "models": {"kind": self.models.kind, **self.models.scalars()},
-            "smoothing": self.smoothing,
-        }
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        stored = scalars["models"]
-        models = MODELS[stored["kind"]].from_arrays(part(arrays, "models."), scalars=stored)
-        return cls(
-            models,
-            arrays["fold"].numpy(),
-            arrays["errors_eV"].numpy(),
-            scalars["smoothing"],
-            diagnostics,
-        )

@@ -6,16 +6,14 @@ straight line in the classifier's score. docs/explanation/metals.md has what bot
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.product_kernel import INTERCEPT_VARIANCE, covariance
@@ -23,7 +21,6 @@ from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores
 from bandgap.posterior.protocol import Floats, PredictiveDraws
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 
-PROCESS = "site_precision"  # an array that only a classifier with a Gaussian process has
 JITTER = 1e-6
 _LINE_STREAM = 0x3E7C  # with the seed, it names the stream of the line's draws
 
@@ -75,31 +72,28 @@ class ScoreLine:
 
 @dataclass(frozen=True, eq=False)
 class ProcessClassifier(MetalClassifier):
-    """A classifier whose first score is that of a Gaussian process, stored as `arrays`."""
+    """A classifier whose first score is that of a Gaussian process with sites by row."""
 
-    arrays: Mapping[str, Tensor]
+    kind: ClassVar[str] = "process"
+
+    rows: TrainingRows
+    ends: NDArray[np.int64]  # of the blocks among the varying columns
+    theta: Floats
+    site_precision: Floats
+    site_shift: Floats
 
     def scores(self, features: NDArray[np.floating[Any]]) -> MetalScores:
         """Return the scores of n structures for raw features (n, p)."""
         mean, variance = by_fixed_block(
-            self._conditional, *self._squares(self._rows.scaled(features))
+            self._conditional, *self._squares(self.rows.scaled(features))
         )
         t = self.tree_scores(features)
         return MetalScores(np.stack([mean, t, np.ones_like(t)]), variance)
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the arrays that were stored."""
-        return dict(self.arrays)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build a classifier from `to_arrays` and `scalars`."""
-        return cls(**vars(MetalClassifier.from_arrays(arrays, scalars=scalars)), arrays=arrays)
-
     def _conditional(self, *squares: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (m,) of the process at squared distances (m, n) of rows."""
-        theta = self._array("theta")
-        root = np.sqrt(self._array(PROCESS))
+        theta = self.theta
+        root = np.sqrt(self.site_precision)
         c = covariance(theta, squares)
         reduced = solve_triangular(
             self._factor, root[:, None] * c.T, lower=True, check_finite=False
@@ -109,34 +103,30 @@ class ProcessClassifier(MetalClassifier):
 
     @cached_property
     def _covariance(self) -> Floats:
-        k = covariance(self._array("theta"), self._squares(self._rows.scaled()))
+        k = covariance(self.theta, self._squares(self.rows.scaled()))
         k[np.diag_indices(len(k))] += JITTER
         return k
 
     @cached_property
     def _factor(self) -> Floats:
         """The Cholesky factor of 1 + root k root."""
-        root = np.sqrt(self._array(PROCESS))
+        root = np.sqrt(self.site_precision)
         matrix = root[:, None] * self._covariance * root
         matrix[np.diag_indices(root.size)] += 1.0
         return np.asarray(cholesky(matrix, lower=True, check_finite=False))
 
     @cached_property
     def _weights_of_rows(self) -> Floats:
-        shift = self._array("site_shift")
-        root = np.sqrt(self._array(PROCESS))
+        shift = self.site_shift
+        root = np.sqrt(self.site_precision)
         solved = cho_solve((self._factor, True), root * (self._covariance @ shift))
         weights: Floats = shift - root * solved
         return weights
 
     @cached_property
-    def _rows(self) -> TrainingRows:
-        return TrainingRows.from_arrays(self.arrays, n_features=self.trees.n_features)
-
-    @cached_property
     def _parts(self) -> list[tuple[Floats, float]]:
         """The scaled training rows of each block, and their typical distance."""
-        parts = self._by_block(self._rows.scaled())
+        parts = self._by_block(self.rows.scaled())
         return [(x, typical_distance(cdist(x, x))) for x in parts]
 
     def _squares(self, scaled: Floats) -> tuple[Floats, ...]:
@@ -144,8 +134,4 @@ class ProcessClassifier(MetalClassifier):
         return tuple((cdist(a, b) / typical) ** 2 for a, (b, typical) in pairs)
 
     def _by_block(self, scaled: Floats) -> list[Floats]:
-        return np.split(scaled, self._array("ends")[:-1], axis=1)
-
-    def _array(self, name: str) -> Floats:
-        values: Floats = self.arrays[name].numpy()
-        return values
+        return np.split(scaled, self.ends[:-1], axis=1)

@@ -4,15 +4,14 @@ Stored are the descriptors of the training rows, the networks and draws of the k
 Kernels and factors are recomputed for predictions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import fixed_blocks
 from bandgap.inference.gaussian_process.label_weights import (
@@ -27,7 +26,7 @@ from bandgap.inference.gaussian_process.sum_kernel import (
     SumKernelProblem,
 )
 from bandgap.networks.standardise import FLOOR
-from bandgap.posterior.protocol import Diagnostics, Floats, part, tensors
+from bandgap.posterior.protocol import Floats
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.sources.views import NetworkView, SourceNetwork
 
@@ -35,7 +34,6 @@ from bandgap.sources.views import NetworkView, SourceNetwork
 LEAST_DEVIATION = 1e-9
 LEVELS_OF_ONE_WAY = 3  # gap, HOMO and LUMO
 SATURATION = 3.0  # standard deviations of a level, the bound of its line
-_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,42 +258,6 @@ class FeatureGPPosterior(ScaleDraws):
             grams += kernels.grams(of_a, of_b)
         distances = zip(self._distances(a, b), units.distances, strict=True)
         return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        networks = {
-            f"network.{i}.{k}": v
-            for i, n in enumerate(self.networks)
-            for k, v in n.to_arrays().items()
-        }
-        return networks | tensors(self, _ARRAYS)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the seed, the networks' scalars, and which kernels there are."""
-        networks = [network.scalars() for network in self.networks]
-        plain = {name: getattr(self, name) for name in ("seed", "size_apart", "saturates")}
-        return plain | {"networks": networks}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        networks = [
-            SourceNetwork.from_arrays(part(arrays, f"network.{i}."), scalars=network_scalars)
-            for i, network_scalars in enumerate(scalars["networks"])
-        ]
-        plain = {name: arrays[name].numpy() for name in _ARRAYS if name in arrays}
-        # Runs without electron levels.
-        plain.setdefault("levels", np.empty((len(plain["inputs"]), 0)))
-        return cls(
-            networks=tuple(networks),
-            size_apart=scalars["size_apart"],
-            saturates=scalars.get("saturates", False),
-            seed=scalars["seed"],
-            diagnostics=diagnostics,
-            **plain,
-        )
 
 
 def _by_way(levels: Floats) -> list[Floats]:

@@ -5,13 +5,11 @@ is taken if the feature, as float32, is at most the threshold. Thresholds are ro
 float32, which changes no decision.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.label_weights import (
@@ -19,26 +17,11 @@ from bandgap.inference.gaussian_process.label_weights import (
     averaged,
     weights_and_changes,
 )
-from bandgap.posterior.protocol import Floats, by_block, tensors
+from bandgap.posterior.protocol import Floats, by_block
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
 Rows = NDArray[np.floating[Any]]
 ROWS_PER_BLOCK = 1024  # structures predicted together; bounds the memory
-
-
-class FoldModels(Protocol):
-    """One model for each fold, stored as named tensors and plain scalars."""
-
-    kind: ClassVar[str]
-
-    def predict_eV(self, features: Rows) -> Floats:
-        """Return the prediction (fold, n) of every model for raw features (n, p)."""
-        ...
-
-    def to_arrays(self) -> dict[str, Tensor]: ...
-    def scalars(self) -> dict[str, Any]: ...
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +74,6 @@ class LaplacianModels:
             folds.append(WeightsAndChanges(*full))
         return averaged(folds)
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the number of features as named tensors."""
-        return self.rows.to_arrays() | tensors(self, _LAPLACIAN_ARRAYS)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the number of features."""
-        return {"n_features": self.rows.n_features}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build the models from `to_arrays` and `scalars`."""
-        rows = TrainingRows.from_arrays(arrays, n_features=scalars["n_features"])
-        return cls(rows, *(arrays[name].numpy() for name in _LAPLACIAN_ARRAYS))
-
 
 @dataclass(frozen=True, eq=False)
 class TreeModels:
@@ -148,20 +117,5 @@ class TreeModels:
         total: Floats = self.value[node].sum(axis=0, dtype=np.float64)
         return total
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the number of features as named tensors."""
-        return tensors(self, _TREE_ARRAYS)
 
-    def scalars(self) -> dict[str, Any]:
-        """Return the number of features."""
-        return {"n_features": self.n_features}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build the models from `to_arrays` and `scalars`."""
-        return cls(scalars["n_features"], **{name: arrays[name].numpy() for name in _TREE_ARRAYS})
-
-
-_LAPLACIAN_ARRAYS = ("lengths", "coefficients", "intercepts")
-_TREE_ARRAYS = ("columns", "intercepts", "roots", "feature", "threshold", "children", "value")
-MODELS: Mapping[str, type[FoldModels]] = {kind.kind: kind for kind in (LaplacianModels, TreeModels)}
+FoldModels = LaplacianModels | TreeModels

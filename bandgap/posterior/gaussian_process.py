@@ -6,25 +6,20 @@ adds s^2. The kernel is a Matern of smoothness 3/2 in the Euclidean distance of 
 features, k = v (1 + r) exp(-r), r = sqrt(3) distance / length.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtri
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.label_weights import WeightsAndChanges
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
 from bandgap.posterior.training_rows import TrainingRows
 
 ROWS_PER_BLOCK = 1024  # structures predicted together; bounds the memory
-
-_ARRAYS = ("coefficients", "factor")
-_SCALARS = ("variance", "length", "noise_variance", "y_mean_eV", "y_sd_eV")
 
 
 def matern(distances: Floats, *, length: float) -> Floats:
@@ -106,27 +101,3 @@ class GaussianProcessPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return the noise, equal for every draw."""
         return {"sigma_eV": np.full((1, self.n_draws), self.noise_eV)}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        return self.rows.to_arrays() | tensors(self, _ARRAYS)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the kernel's scales and the scale of the gaps."""
-        return {
-            "n_features": self.rows.n_features,
-            **{name: getattr(self, name) for name in _SCALARS},
-        }
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        return cls(
-            TrainingRows.from_arrays(arrays, n_features=scalars["n_features"]),
-            arrays["coefficients"].numpy(),
-            arrays["factor"].numpy(),
-            **{name: scalars[name] for name in _SCALARS},
-            diagnostics=diagnostics,
-        )

@@ -112,7 +112,7 @@ def label_influence(
         share = 1.0 / len(posterior.members)
         parts = [(share, member) for member in posterior.members]
     elif isinstance(posterior, PooledPosterior):
-        names = zip(posterior.weights.tolist(), posterior.methods, posterior.members, strict=True)
+        names = zip(posterior.weights, posterior.methods, posterior.members, strict=True)
         parts = [(weight, member) for weight, name, member in names if name not in excluded]
     else:
         return _of_single(posterior, features, training=training, gaps_eV=gaps_eV)

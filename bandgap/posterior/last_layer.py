@@ -4,13 +4,11 @@ f(x) = h(x)'beta + beta_0 in standardised units, where h(x) (q,) are the last hi
 source network. All draws of a block of structures are one matrix product.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.perceptron import Params, hidden_in_double
@@ -19,8 +17,6 @@ from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
     PredictiveDraws,
-    part,
-    tensors,
     with_noise,
 )
 
@@ -71,26 +67,3 @@ class LastLayerPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return draws of sigma in eV."""
         return {"sigma_eV": self.sigma_eV}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        arrays = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
-        return arrays | tensors(self, ("output", "sigma")) | self.standardiser.to_arrays()
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the seed and the scalars of the standardiser."""
-        return {"seed": self.seed, **self.standardiser.scalars()}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        return cls(
-            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
-            hidden=part(arrays, "hidden."),
-            output=arrays["output"].numpy(),
-            sigma=arrays["sigma"].numpy(),
-            seed=scalars["seed"],
-            diagnostics=diagnostics,
-        )

@@ -14,21 +14,19 @@ w and C are mean and covariance of the weights. The probability is not closer to
 1 / (2 n + 2), as n rows cannot show more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
-from torch import Tensor
 
 from bandgap.posterior.fold_models import TreeModels
-from bandgap.posterior.protocol import Floats, part, tensors
+from bandgap.posterior.protocol import Floats
 
 LEAST_TREE_PROBABILITY = 1e-4
 _DRAWS_STREAM = 0x3E7A1  # with the seed, it names the stream of the weights' draws
-_ARRAYS = ("weights", "weights_covariance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +50,8 @@ class MetalScores:
 @dataclass(frozen=True, eq=False)
 class MetalClassifier:
     """Trees and the weights of their score."""
+
+    kind: ClassVar[str] = "trees"
 
     trees: TreeModels  # of log odds
     weights: Floats  # (score,)
@@ -94,25 +94,6 @@ class MetalClassifier:
     def tree_scores(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the trees' normal scores (n,) for raw features (n, p)."""
         return tree_scores(self.trees.predict_eV(features).mean(axis=0))
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars as named tensors."""
-        trees = {f"trees.{name}": value for name, value in self.trees.to_arrays().items()}
-        return trees | tensors(self, _ARRAYS)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the number of features and of rows, and the seed."""
-        return {"n_features": self.trees.n_features, "n_rows": self.n_rows, "seed": self.seed}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build a classifier from `to_arrays` and `scalars`."""
-        return cls(
-            TreeModels.from_arrays(part(arrays, "trees."), scalars=scalars),
-            n_rows=scalars["n_rows"],
-            seed=scalars["seed"],
-            **{name: arrays[name].numpy() for name in _ARRAYS},
-        )
 
 
 def _weighted_sum(weights: Iterable[Floats], x: Iterable[Floats]) -> Floats:

@@ -6,22 +6,18 @@ posterior of any method that was fitted to the semiconductors alone
 deviations below zero is moved to there, so that it has positive gaps.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from torch import Tensor
 
-from bandgap.posterior.earlier_metals import PROCESS, ProcessClassifier, ScoreLine
+from bandgap.posterior.earlier_metals import ProcessClassifier, ScoreLine
 from bandgap.posterior.metal_classifier import MetalClassifier
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
 
 LOWEST_CENTRE = -2.0  # in standard deviations of a component
-SEMICONDUCTORS = "semiconductors."
-CLASSIFIER = "classifier."
 _LOG_ROOT_2PI = float(0.5 * np.log(2.0 * np.pi))
 
 
@@ -35,7 +31,7 @@ class MetalsPosterior:
     kind: ClassVar[str] = "metals"
 
     semiconductors: Posterior
-    classifier: MetalClassifier
+    classifier: MetalClassifier | ProcessClassifier
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     line: ScoreLine | None = None
 
@@ -89,42 +85,6 @@ class MetalsPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return the summaries of the semiconductors' posterior."""
         return self.semiconductors.summaries()
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the tensors of both parts, with the part before the name."""
-        arrays = self.semiconductors.to_arrays()
-        classifier = self.classifier.to_arrays()
-        return {f"{SEMICONDUCTORS}{name}": value for name, value in arrays.items()} | {
-            f"{CLASSIFIER}{name}": value for name, value in classifier.items()
-        }
-
-    def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of the semiconductors' posterior, and those of the classifier."""
-        line = {} if self.line is None else {"line": asdict(self.line)}
-        return {
-            "semiconductors": {"kind": self.semiconductors.kind, **self.semiconductors.scalars()},
-            "classifier": self.classifier.scalars(),
-            **line,
-        }
-
-    @classmethod
-    def around(
-        cls,
-        semiconductors: Posterior,
-        arrays: Mapping[str, Tensor],
-        *,
-        scalars: Mapping[str, Any],
-        diagnostics: Diagnostics,
-    ) -> "MetalsPosterior":
-        """Build a posterior from the semiconductors' one, and the classifier's arrays and
-        `scalars`.
-        """
-        kind = ProcessClassifier if PROCESS in arrays else MetalClassifier
-        classifier = kind.from_arrays(arrays, scalars=scalars["classifier"])
-        line = None
-        if stored := scalars.get("line"):
-            line = ScoreLine(**{**stored, "covariance_eV2": tuple(stored["covariance_eV2"])})
-        return cls(semiconductors, classifier, diagnostics, line)
 
 
 def sampled_part(posterior: Posterior) -> Posterior:

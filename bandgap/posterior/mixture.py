@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.posterior.protocol import (
@@ -18,8 +17,6 @@ from bandgap.posterior.protocol import (
     Floats,
     Posterior,
     PredictiveDraws,
-    member_scalars,
-    member_tensors,
 )
 
 
@@ -74,14 +71,6 @@ class PosteriorMixture:
         parts = [m.summaries() for m in self.members]
         shared = [name for name in parts[0] if all(name in part for part in parts)]
         return {name: np.concatenate([part[name] for part in parts]) for name in shared}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the tensors of every member, with its number before the name."""
-        return member_tensors(self.members)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of every member."""
-        return {"members": member_scalars(self.members)}
 
 
 def mix(members: Sequence[Posterior]) -> Posterior:

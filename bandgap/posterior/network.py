@@ -10,9 +10,9 @@ E is drawn when the network is evaluated. So a prediction does not depend on the
 predicted with it. A point estimate is one chain with one draw, an empty basis and scale 0.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -163,56 +163,6 @@ class NetworkPosterior:
 
         return pre_activations
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        arrays: dict[str, Any] = {
-            "theta_hat.1": self.theta_hat_1,
-            "basis.1": self.basis,
-            "coordinates.1": self.coordinates,
-            "scale.1": self.scale_1,
-            "sigma": torch.from_numpy(self.sigma),
-            **self.standardiser.to_arrays(),
-        }
-        arrays |= {f"theta.{i + 2}": value for i, value in enumerate(self.upper)}
-        optional = {
-            "c": self.layer_weights,
-            "tau": self.tau,
-            "layer_sensitivity": self.layer_sensitivity,
-        }
-        arrays |= {
-            name: torch.from_numpy(value) for name, value in optional.items() if value is not None
-        }
-        return {name: value.contiguous() for name, value in arrays.items()}
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the seed and the scalars of the standardiser."""
-        return {"seed": self.seed, **self.standardiser.scalars()}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-
-        def numbers(name: str) -> Floats | None:
-            return arrays[name].numpy() if name in arrays else None
-
-        n_upper = sum(name.startswith("theta.") for name in arrays)
-        return cls(
-            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
-            theta_hat_1=arrays["theta_hat.1"],
-            basis=arrays["basis.1"],
-            coordinates=arrays["coordinates.1"],
-            scale_1=arrays["scale.1"],
-            upper=tuple(arrays[f"theta.{i + 2}"] for i in range(n_upper)),
-            sigma=arrays["sigma"].numpy(),
-            seed=scalars["seed"],
-            layer_weights=numbers("c"),
-            tau=numbers("tau"),
-            layer_sensitivity=numbers("layer_sensitivity"),
-            diagnostics=diagnostics,
-        )
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScaledNetworkPosterior(NetworkPosterior):
@@ -246,18 +196,6 @@ class ScaledNetworkPosterior(NetworkPosterior):
         z = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
         z += self.sd_1 * (self.coordinates[chain, draw] @ self.basis.T)
         return float(self.scale_1[chain, draw]) * (self.sd_1 * z)
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        return super().to_arrays() | {"sd.1": self.sd_1.contiguous()}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        plain = NetworkPosterior.from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
-        return cls(**{f.name: getattr(plain, f.name) for f in fields(plain)}, sd_1=arrays["sd.1"])
 
 
 def normal_draw(seed: int, chain: int, draw: int, shape: tuple[int, ...]) -> Tensor:

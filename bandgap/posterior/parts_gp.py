@@ -5,7 +5,7 @@ Stored are the training rows and draws of the kernel's scales. Distances and fac
 for predictions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from torch import Tensor
 
 from bandgap.inference.gaussian_process.label_weights import (
     WeightsAndChanges,
@@ -23,11 +22,9 @@ from bandgap.inference.gaussian_process.label_weights import (
     weights_and_changes,
 )
 from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem, covariance
-from bandgap.posterior.protocol import Diagnostics, Floats, tensors
+from bandgap.posterior.protocol import Floats
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
-
-_ARRAYS = ("ends", "gaps_eV", "theta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +139,3 @@ class PartsGPPosterior(ScaleDraws):
         ]
         result: Floats = np.stack(columns, axis=1) - np.log(self.y_sd_eV)
         return result
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        return self.rows.to_arrays() | tensors(self, _ARRAYS)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the seed and the number of features."""
-        return {"seed": self.seed, "n_features": self.rows.n_features}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        rows = TrainingRows.from_arrays(arrays, n_features=scalars["n_features"])
-        plain = {name: arrays[name].numpy() for name in _ARRAYS}
-        return cls(rows=rows, seed=scalars["seed"], diagnostics=diagnostics, **plain)

@@ -8,13 +8,12 @@ approximated by a mixture with equal weights: the number of components of a memb
 to its weight. They are evenly spread over the member's components.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import (
@@ -22,8 +21,6 @@ from bandgap.posterior.protocol import (
     Floats,
     Posterior,
     PredictiveDraws,
-    member_scalars,
-    member_tensors,
 )
 
 COMPONENTS = 600  # components of the pool
@@ -32,7 +29,7 @@ DRAWS = 240  # draws of its mean
 
 @dataclass(frozen=True, eq=False)
 class PooledPosterior:
-    """Posteriors of several methods, their names, their weights (member,) with sum 1, and the
+    """Posteriors of several methods, their names, their weights with sum 1, and the
     factor c.
     """
 
@@ -43,7 +40,7 @@ class PooledPosterior:
 
     members: tuple[Posterior, ...]
     methods: tuple[str, ...]
-    weights: Floats
+    weights: tuple[float, ...]
     spread: float
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
@@ -85,39 +82,16 @@ class PooledPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return the root of the members' weighted mean square noise as the noise of every draw."""
         noise = [float(np.mean(m.summaries()["sigma_eV"] ** 2)) for m in self.members]
-        return {"sigma_eV": np.full((1, DRAWS), self.spread * np.sqrt(self.weights @ noise))}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the tensors of every member, with its number before the name."""
-        return member_tensors(self.members)
-
-    def scalars(self) -> dict[str, Any]:
-        """Return kind and scalars of every member, the methods, their weights and the factor."""
-        return {
-            "members": member_scalars(self.members),
-            "methods": list(self.methods),
-            "weights": self.weights.tolist(),
-            "spread": self.spread,
-        }
-
-    @classmethod
-    def around(
-        cls, members: Sequence[Posterior], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> "PooledPosterior":
-        """Build a pool from `scalars` and its members."""
-        weights = np.array(scalars["weights"], dtype=np.float64)
-        return cls(
-            tuple(members), tuple(scalars["methods"]), weights, scalars["spread"], diagnostics
-        )
+        return {"sigma_eV": np.full((1, DRAWS), self.spread * np.sqrt(np.dot(self.weights, noise)))}
 
 
-def shares(weights: Floats, total: int) -> list[int]:
-    """Divide `total` in proportion to weights (member,) with sum 1, by largest remainders.
+def shares(weights: Sequence[float], total: int) -> list[int]:
+    """Divide `total` in proportion to weights with sum 1, by largest remainders.
 
-    >>> shares(np.array([0.5, 0.25, 0.25]), 10)
+    >>> shares([0.5, 0.25, 0.25], 10)
     [5, 3, 2]
     """
-    exact = weights * total
+    exact = np.multiply(weights, total)
     sizes = np.floor(exact).astype(int)
     order = np.argsort(sizes - exact, kind="stable")
     sizes[order[: total - sizes.sum()]] += 1

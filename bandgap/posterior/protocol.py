@@ -1,13 +1,11 @@
 """The interface of posteriors: draws of the mean and of a new observation."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.predictions.gap_distribution import GapDistribution
 
@@ -70,6 +68,16 @@ class PredictiveDraws:
         chains, draws, n = self.means_eV.shape
         return self.means_eV.reshape(chains * draws, n)
 
+    def of_rows(self, rows: slice) -> "PredictiveDraws":
+        """Return the draws of some structures as contiguous arrays."""
+        contiguous = np.ascontiguousarray
+        return PredictiveDraws(
+            contiguous(self.means_eV[:, :, rows]),
+            contiguous(self.centres_eV[:, rows]),
+            self.sds_eV if self.sds_eV.ndim == 1 else contiguous(self.sds_eV[:, rows]),
+            None if self.p_metal is None else contiguous(self.p_metal[rows]),
+        )
+
     @property
     def noise_variance(self) -> Floats:
         """Variance of a new observation about the mean, (n,), in eV^2.
@@ -100,7 +108,8 @@ def _variances(values: Floats) -> Floats:
 class Posterior(Protocol):
     """Draws of what a transfer learned, in index order (chain, draw, ...).
 
-    A posterior is stored as named tensors and plain scalars.
+    It is a frozen dataclass of arrays and numbers, which are stored as they are
+    (`storage.stored_fields`); the diagnostics are stored apart.
     """
 
     kind: ClassVar[str]  # the name under which it is stored
@@ -134,25 +143,6 @@ class Posterior(Protocol):
         """Return draws by name (sigma_eV, c, tau) for display, each (chain, draw, ...)."""
         ...
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except scalars and diagnostics as named tensors."""
-        ...
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the plain values that are stored in the manifest."""
-        ...
-
-
-class StoredPosterior(Posterior, Protocol):
-    """A posterior that is built from its own arrays and scalars."""
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        ...
-
 
 def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
     """Return the predictive draws of means (chain, draw, n) with noise `sigma_eV` (chain, draw)."""
@@ -178,39 +168,3 @@ def by_block(
     """
     blocks = [evaluate(features[i : i + rows]) for i in range(0, max(1, len(features)), rows)]
     return tuple(np.concatenate(parts, axis=-1) for parts in zip(*blocks, strict=True))
-
-
-def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
-    """Return copies of the arrays of these fields as tensors, with a prefix before every name.
-
-    They are copies because safetensors refuses tensors that share memory.
-    """
-    return {
-        f"{prefix}{name}": torch.from_numpy(np.array(getattr(owner, name), order="C"))
-        for name in names
-    }
-
-
-def member_tensors(members: Sequence[Posterior]) -> dict[str, Tensor]:
-    """Return the tensors of the members of a mixture or pool, with the member's number before each
-    name.
-
-    `part` is the inverse.
-    """
-    return {
-        f"{i}.{name}": value for i, m in enumerate(members) for name, value in m.to_arrays().items()
-    }
-
-
-def member_scalars(members: Sequence[Posterior]) -> list[dict[str, Any]]:
-    """Return kind and scalars of every member of a mixture or pool."""
-    return [{"kind": m.kind, **m.scalars()} for m in members]
-
-
-def part(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names start with the prefix, under the names without it."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in arrays.items()
-        if name.startswith(prefix)
-    }

@@ -4,22 +4,18 @@ A feature that is equal in all training rows is left out. So an element that no 
 changes no distance; the column `domain` of the predictions names such structures.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import feature_statistics, varies
-from bandgap.posterior.protocol import Floats, tensors
+from bandgap.posterior.protocol import Floats
 
 Metric = Literal["cityblock", "euclidean"]
-
-_ARRAYS = ("columns", "values", "mean", "scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +64,6 @@ class TrainingRows:
             else columns_of(features, self.columns, n_features=self.n_features)
         )
         return (values.astype(np.float64) - self.mean) / self.scale
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the number of features as named tensors."""
-        return tensors(self, _ARRAYS, prefix="rows.")
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, n_features: int) -> Self:
-        """Build the rows from `to_arrays`."""
-        return cls(n_features, **{name: arrays[f"rows.{name}"].numpy() for name in _ARRAYS})
 
 
 def varying_columns(features: NDArray[np.floating[Any]]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import with_baseline_column
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.foundation.arguments import as_folder
-from bandgap.posterior import Diagnostics, Posterior, restore_posterior
+from bandgap.posterior import Diagnostics, Posterior, restored_posterior
 from bandgap.posterior.layer_cache import without_layer_cache
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
@@ -35,6 +35,7 @@ from bandgap.storage.references import (
     reference_baseline_eV,
     reference_rows,
 )
+from bandgap.storage.stored_fields import stored_fields
 from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
@@ -88,7 +89,7 @@ def save_run(
     posterior, descriptor, domain
         Parts of the run.
     manifest
-        Further entries of the manifest. The scalars of the posterior, the descriptor and the
+        Further entries of the manifest. The plain values of the posterior, the descriptor and the
         reference structures are added here.
     references
         Training structures, of which the first `N_REFERENCES` become reference structures.
@@ -96,8 +97,8 @@ def save_run(
         Baseline of `references`, (n,), in eV, if the run has one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    draws = posterior.to_arrays()
-    save_tensors(packed(draws), folder / DRAWS)
+    arrays, plain = stored_fields(posterior)
+    save_tensors(packed(arrays), folder / DRAWS)
     save_tensors(_tensors_of(domain.to_arrays()), folder / DOMAIN)
     save_tensors(_tensors_of(posterior.summaries()), folder / SUMMARIES)
     record = {
@@ -114,8 +115,8 @@ def save_run(
         "schema": SCHEMA,
         "kind": "run",
         "descriptor": save_descriptor(folder, descriptor),
-        "posterior": {"kind": posterior.kind, **posterior.scalars()},
-        "shapes": {name: list(value.shape) for name, value in draws.items()},
+        "posterior": plain,
+        "shapes": {name: list(value.shape) for name, value in arrays.items()},
         "references": reference_rows(reference_records, predicted, baseline_eV=baseline),
         "versions": versions(),
     }
@@ -162,7 +163,7 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     """Return the posterior of a run.
 
     Raises ArtifactError where a tensor has another shape than the manifest states, before any is
-    unpacked, and ValueError where the posterior has no such tensor.
+    unpacked.
     """
     path = folder / DRAWS
     stored = load_tensors(path, {})
@@ -170,16 +171,11 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     check_shapes(
         path, unpacked_shapes(stored), {name: tuple(shape) for name, shape in shapes.items()}
     )
-    draws = unpacked(stored)
-    posterior = restore_posterior(
-        draws,
-        scalars=manifest["posterior"],
-        diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
+    return restored_posterior(
+        unpacked(stored),
+        manifest["posterior"],
+        Diagnostics({}, tuple(manifest.get("warnings", ()))),
     )
-    unknown = sorted(draws.keys() - posterior.to_arrays().keys())
-    if unknown:
-        raise ValueError(f"{DRAWS} has tensors that the posterior does not: {', '.join(unknown)}")
-    return posterior
 
 
 def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:

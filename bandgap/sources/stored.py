@@ -51,7 +51,8 @@ def save_source(
     """
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
-    arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
+    arrays = {f"param.{k}": v for k, v in source.params.items()}
+    arrays |= {k: torch.from_numpy(getattr(scale, k)) for k in ("x_mean", "x_scale")}
     if source.features is not None:
         arrays |= {
             f"features.{k}": torch.from_numpy(getattr(source.features, k))

@@ -1,13 +1,12 @@
 """Evaluate a source network: outputs, first hidden features and derivatives by the first layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.networks.perceptron import Params, hidden_in_double, layer_of
 from bandgap.networks.standardise import Standardiser
@@ -108,20 +107,3 @@ class SourceNetwork:
             weight = self.params[f"weight.{layer}"].double().numpy()
             slopes = (slopes @ weight) * (hidden[layer - 2] > 0)
         return NetworkView(z, hidden[-1] @ output.T + bias, hidden[0], slopes)
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything but the scalars as tensors by name."""
-        arrays = {f"param.{name}": value.contiguous() for name, value in self.params.items()}
-        return arrays | self.scales.to_arrays() | {"columns": torch.from_numpy(self.columns)}
-
-    def scalars(self) -> dict[str, float]:
-        """Return the scalars of the standardisation."""
-        return self.scales.scalars()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
-        """Build a network from `to_arrays` and `scalars`."""
-        params = {k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")}
-        return cls(
-            params, arrays["columns"].numpy(), Standardiser.from_arrays(arrays, scalars=scalars)
-        )

@@ -61,17 +61,21 @@ def posterior_kinds(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def posterior_of_method(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the scalars of the posterior of the method in the manifest of a run.
+    """Return the plain values of the posterior of the method in the manifest of a run.
 
     It is inside that of a baseline, and of metals, where the run has them.
     """
     return _posteriors(manifest)[-1]
 
 
+# Where the posterior inside another one is; "rest" in runs of earlier versions.
+_INNER = ("semiconductors", "residual", "rest")
+
+
 def _posteriors(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the scalars of the posterior in a manifest and of the one that each contains."""
+    """Return the plain values of the posterior in a manifest and of the one that each contains."""
     posteriors: list[Mapping[str, Any]] = [manifest.get("posterior") or {}]
-    while inner := posteriors[-1].get("semiconductors") or posteriors[-1].get("rest"):
+    while inner := next(filter(None, map(posteriors[-1].get, _INNER)), None):
         posteriors.append(inner)
     return posteriors
 

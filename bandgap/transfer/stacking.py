@@ -88,7 +88,11 @@ def fit(
         for text in m.diagnostics.warnings
     )
     return PooledPosterior(
-        members, names, pool.weights, pool.spread, Diagnostics(figures, tuple(warnings))
+        members,
+        names,
+        tuple(pool.weights.tolist()),
+        pool.spread,
+        Diagnostics(figures, tuple(warnings)),
     )
 
 

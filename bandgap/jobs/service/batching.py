@@ -1,8 +1,8 @@
 """One thread that predicts the queued requests in batches.
 
 Requests that arrive while it works form the next batch and share descriptors and passes through the
-draws. Neither a descriptor nor a prediction depends on the other structures of a batch
-(`bandgap.posterior.together`), so each request gets the values of `bandgap predict`.
+draws. A prediction depends on the other structures of a batch by less than 1e-6 eV, so each request
+gets the values of `bandgap predict`.
 """
 
 import logging

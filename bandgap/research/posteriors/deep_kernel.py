@@ -8,7 +8,7 @@ chain, so that their quantiles are those of the mixture.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.perceptron import Params, hidden_features, hidden_in_double
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
 
 if TYPE_CHECKING:
     # Imported when predicting, because they import numba.
@@ -32,8 +31,6 @@ SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024
 # Spread of the source's features or predictions below which they count as constant.
 LEAST_SPREAD = 1e-6
-
-_ARRAYS = ("output", "centre", "points", "trend", "gaps", "theta", "beta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,33 +211,6 @@ class DeepKernelPosterior:
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""
         return {"sigma_eV": self.standardiser.y_sd_eV * np.sqrt(self.theta[..., 3])}
-
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything except the scalars and the diagnostics as named tensors."""
-        hidden = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
-        optional = () if self.precision is None else ("precision",)
-        return hidden | self.standardiser.to_arrays() | tensors(self, (*_ARRAYS, *optional))
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the scalars of scales, prediction and standardiser."""
-        settings = {"scale": self.scale, "predict_from": self.predict_from, "seed": self.seed}
-        return settings | self.standardiser.scalars()
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        return cls(
-            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
-            hidden=part(arrays, "hidden."),
-            scale=scalars["scale"],
-            predict_from=scalars["predict_from"],
-            seed=scalars["seed"],
-            precision=arrays["precision"].numpy() if "precision" in arrays else None,
-            diagnostics=diagnostics,
-            **{name: arrays[name].numpy() for name in _ARRAYS},
-        )
 
 
 def _hidden(

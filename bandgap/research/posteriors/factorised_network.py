@@ -6,15 +6,12 @@ weights plus the noise variance b / (a - 1). Features are clipped at a number of
 deviations, in training and in prediction, because the variance grows with their square.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import gammainccinv
-from torch import Tensor
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.standardise import Standardiser
@@ -99,38 +96,6 @@ class FactorisedNetworkPosterior:
         precisions = gammainccinv(self.noise.shape, probabilities) / self.noise.rate
         return {"sigma_eV": (self.standardiser.y_sd_eV / np.sqrt(precisions))[None]}
 
-    def to_arrays(self) -> dict[str, Tensor]:
-        """Return the arrays of every layer and of the standardiser as named tensors."""
-        arrays = self.standardiser.to_arrays()
-        for level, (mean, variance) in enumerate(
-            zip(self.weights.means, self.weights.variances, strict=True), start=1
-        ):
-            arrays |= {f"mean.{level}": _tensor(mean), f"variance.{level}": _tensor(variance)}
-        return arrays
-
-    def scalars(self) -> dict[str, Any]:
-        """Return the noise, the limit of the features and the scalars of the standardiser."""
-        noise = {"noise_shape": self.noise.shape, "noise_rate": self.noise.rate}
-        return {**noise, "clip": self.clip, **self.standardiser.scalars()}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
-    ) -> Self:
-        """Build a posterior from `to_arrays` and `scalars`."""
-        levels = range(1, sum(name.startswith("mean.") for name in arrays) + 1)
-        means, variances = (
-            tuple(arrays[f"{part}.{level}"].numpy() for level in levels)
-            for part in ("mean", "variance")
-        )
-        return cls(
-            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
-            weights=Weights(means, variances),
-            noise=Gamma(scalars["noise_shape"], scalars["noise_rate"]),
-            clip=scalars["clip"],
-            diagnostics=diagnostics,
-        )
-
 
 def clipped_features(
     standardiser: Standardiser, features: NDArray[np.floating[Any]], *, limit: float
@@ -138,7 +103,3 @@ def clipped_features(
     """Return standardised features of raw features (n, p), clipped to the limit."""
     result: Floats = np.clip(standardiser.features(features), -limit, limit)
     return result
-
-
-def _tensor(values: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values))

@@ -9,7 +9,6 @@ from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError
-from bandgap.posterior import restore_posterior
 from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.remoteness import FAR, far_shares
@@ -20,6 +19,7 @@ from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from tests.research.vecchia.samples import covariance_of
+from tests.storing import read_again
 from tests.unit.transfer.test_every_method import rows_of, source  # noqa: F401 - a fixture
 
 VECCHIA = METHODS["vecchia_gp"]
@@ -95,26 +95,12 @@ def test_far_figures_count_held_out_rows_of_kernels_alone(fitted, source):  # no
     assert far_figures(ridge.fit(source, data, ridge.configure({}), seed=0), features) == {}
 
 
-def test_stored_posterior_comes_back_the_same(fitted):
-    posterior, data = fitted
-    back = restore_posterior(
-        posterior.to_arrays(),
-        scalars=posterior.scalars() | {"kind": posterior.kind},
-        diagnostics=posterior.diagnostics,
-    )
-    assert (back.mean_draws_eV(data.features) == posterior.mean_draws_eV(data.features)).all()
-
-
 def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
     data = TargetData(*rows_of(40, seed=1, shift=0.8))
     posterior = VECCHIA.fit(
         source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0
     )
-    back = restore_posterior(
-        posterior.to_arrays(),
-        scalars=posterior.scalars() | {"kind": posterior.kind},
-        diagnostics=posterior.diagnostics,
-    )
+    back = read_again(posterior)
     x, (theta,) = 3.0 * rows_of(7, seed=9)[0], posterior.thetas
     points, trend = posterior.coordinates_and_trend(x)
     observed = Observed(posterior.points, posterior.trend, posterior.gaps)

@@ -7,8 +7,6 @@ import pytest
 from scipy.stats import gamma
 
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Diagnostics, restore_posterior
-from bandgap.posterior.protocol import part
 from bandgap.research.assumed_density.belief import Gamma, Weights
 from bandgap.research.posteriors.factorised_network import FactorisedNetworkPosterior
 
@@ -75,14 +73,3 @@ def test_predictions_do_not_depend_on_the_other_structures(posterior):
     together = posterior.mean_and_sd_eV(many)
     alone = posterior.mean_and_sd_eV(many[2100:2101])
     np.testing.assert_allclose([w[2100] for w in together], [a[0] for a in alone], rtol=1e-12)
-
-
-def test_posterior_round_trips(posterior, rows):
-    scalars = {"kind": posterior.kind, **posterior.scalars()}
-    restored = restore_posterior(
-        part(posterior.to_arrays(), ""), scalars=scalars, diagnostics=Diagnostics({"a": 1.0})
-    )
-    assert isinstance(restored, FactorisedNetworkPosterior) and restored.diagnostics.figures == {
-        "a": 1.0
-    }
-    np.testing.assert_array_equal(restored.mean_draws_eV(rows), posterior.mean_draws_eV(rows))

@@ -126,14 +126,6 @@ def test_power_keeps_the_sign_and_is_applied_before_scaling():
     assert (mapped.power, mapped.y_mean_eV, mapped.y_sd_eV) == (2.0, 1.0, 2.0)
 
 
-def test_standardiser_is_recovered_from_its_arrays():
-    scale = Standardiser(np.array([1.0, 0.0]), np.array([2.0, 1.0]), 3.0, 0.5, 2.0)
-    again = Standardiser.from_arrays(scale.to_arrays(), scalars=scale.scalars())
-    x = np.array([[-2.0, 3.0]])
-    np.testing.assert_array_equal(again.features(x), scale.features(x))
-    assert (again.y_mean_eV, again.y_sd_eV) == (3.0, 0.5)
-
-
 def test_power_that_is_not_positive_is_refused():
     with pytest.raises(InputError, match="raised to the power -1.0. Accepted: a number above 0"):
         powered(np.ones(2), -1.0)

@@ -2,7 +2,6 @@
 draws and widths.
 """
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,9 @@ from bandgap.posterior import (
     LastLayerPosterior,
     PosteriorMixture,
     mix,
-    restore_posterior,
 )
 from bandgap.posterior.training_rows import TrainingRows
+from tests.storing import read_again
 
 P = 3
 LINE = Baseline(P, slope=0.8, slope_sd=0.3, centre_eV=2.0)
@@ -114,17 +113,10 @@ def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(rows)
     )
 
 
-def restored(posterior):
-    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    return restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-
-
 @pytest.mark.parametrize("residual", [rest_of(), process()], ids=["last layer", "Gaussian process"])
 def test_stored_posterior_predicts_the_same(residual, rows):
     posterior = BaselinePosterior(residual, LINE, 7, Diagnostics({"baseline_slope": 0.8}))
-    again = restored(posterior)
+    again = read_again(posterior)
     assert isinstance(again, BaselinePosterior) and again.baseline == LINE and again.seed == 7
     assert again.diagnostics is posterior.diagnostics
     for name in ("means_eV", "centres_eV", "sds_eV"):
@@ -135,7 +127,7 @@ def test_stored_posterior_predicts_the_same(residual, rows):
 def test_mixture_of_lines_is_stored_and_has_the_components_of_all(rows):
     other = replace(LINE, slope=0.6)
     both = mix([BaselinePosterior(rest_of(seed=s), line, s) for s, line in ((0, LINE), (1, other))])
-    again = restored(both)
+    again = read_again(both)
     assert isinstance(again, PosteriorMixture) and again.n_members == 2
     draws = again.predictive_draws(rows)
     assert draws.means_eV.shape == (4, 5, 4) and draws.sds_eV.shape == (20, 4)

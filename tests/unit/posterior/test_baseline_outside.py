@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Baseline, BaselinePosterior, LastLayerPosterior, restore_posterior
+from bandgap.posterior import Baseline, BaselinePosterior, LastLayerPosterior
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.recalibration import SLOPE_SD
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline
+from tests.storing import read_again
 from tests.unit.transfer.test_every_method import rows_of
 from tests.unit.transfer.test_every_method_baseline import fit, source  # noqa: F401 - a fixture
 
@@ -58,13 +59,7 @@ def test_draws_of_the_mean_have_the_spread_of_the_slope_outside():
 
 def test_line_without_a_range_predicts_without_it():
     old = Baseline(1, slope=1.5, slope_sd=0.2, centre_eV=3.0)
-    scalars = {"kind": "baseline", **BaselinePosterior(rest_of(), old, 0).scalars()}
-    for name in ("lowest_eV", "highest_eV", "outside_sd"):
-        del scalars["baseline"][name]
-    posterior = BaselinePosterior(rest_of(), old, 0)
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
+    again = read_again(BaselinePosterior(rest_of(), old, 0))
     np.testing.assert_allclose(
         again.predictive_draws(rows_at(50.0)).sds_eV[0], np.hypot(0.1, 0.2 * 47.0)
     )

@@ -3,7 +3,6 @@ the mean say.
 """
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bandgap.foundation.errors import InputError
-from bandgap.posterior import ConformalPosterior, restore_posterior
 from bandgap.posterior.conformal import MOST_ERRORS
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
@@ -179,19 +177,6 @@ def test_errors_of_zero_leave_a_distribution(posterior):
     exact = dataclasses.replace(posterior, errors_eV=np.zeros(60))
     draws = exact.predictive_draws(data_of(5, seed=3)[0])
     assert (draws.sds_eV > 0).all() and np.isfinite(draws.means_eV).all()
-
-
-def test_round_trip(posterior):
-    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-    x, _ = data_of(10, seed=3)
-    assert isinstance(again, ConformalPosterior)
-    first = posterior.predictive_draws(x)
-    second = again.predictive_draws(x)
-    for name in ("means_eV", "centres_eV", "sds_eV"):
-        assert (getattr(first, name) == getattr(second, name)).all()
 
 
 def test_no_structures_give_no_predictions(posterior):

@@ -2,8 +2,6 @@
 left out.
 """
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ from bandgap.inference.gaussian_process.product_kernel import (
     covariance,
     prior_of,
 )
-from bandgap.posterior import PartsGPPosterior, PooledPosterior, restore_posterior
+from bandgap.posterior import PartsGPPosterior, PooledPosterior
 from bandgap.posterior.pool import COMPONENTS, DRAWS, shares
 from bandgap.posterior.protocol import Diagnostics
 from bandgap.predictions.mixtures import mixture_quantiles
@@ -78,19 +76,6 @@ def test_pool_of_one_weight_has_the_quantiles_of_that_member(members):
         np.testing.assert_allclose(
             mixture_quantiles(pooled.centres_eV, pooled.sds_eV, levels), expected, atol=0.02
         )
-
-
-def test_round_trip_keeps_weights_spread_and_predictions(members):
-    pool = pool_of(members, [0.2, 0.8], 0.94)
-    scalars = json.loads(json.dumps({"kind": pool.kind, **pool.scalars()}))
-    again = restore_posterior(pool.to_arrays(), scalars=scalars, diagnostics=Diagnostics())
-    assert (
-        isinstance(again, PooledPosterior)
-        and again.methods == pool.methods
-        and again.spread == 0.94
-    )
-    assert (again.predictive_draws(NEW).centres_eV == pool.predictive_draws(NEW).centres_eV).all()
-    assert (again.mean_draws_eV(NEW) == pool.mean_draws_eV(NEW)).all()
 
 
 def test_shares_sum_to_the_number_of_components():

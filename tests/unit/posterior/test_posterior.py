@@ -2,8 +2,6 @@
 is predicted.
 """
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -18,9 +16,11 @@ from bandgap.posterior import (
     NetworkPosterior,
     PosteriorMixture,
     mix,
-    restore_posterior,
+    restored_posterior,
 )
 from bandgap.posterior.network import ROWS_PER_BLOCK, normal_draw
+from bandgap.storage.stored_fields import stored_fields
+from tests.storing import read_again
 
 FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
 P = 6
@@ -128,6 +128,17 @@ def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(basis
     np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
 
 
+def test_draws_of_some_rows_are_those_of_a_request_for_them_alone(basis):
+    x = rows(9)
+    members = [last_layer_posterior(draws=5), network_posterior(basis)]
+    for posterior in (*members, mix(members)):
+        together = posterior.predictive_draws(x).of_rows(slice(2, 5))
+        alone = posterior.predictive_draws(x[2:5])
+        for name in ("means_eV", "centres_eV", "sds_eV"):
+            expected = getattr(alone, name)
+            np.testing.assert_allclose(getattr(together, name), expected, rtol=0, atol=1e-6)
+
+
 def test_blocks_of_structures_make_no_difference(basis):
     posterior = network_posterior(basis)
     x = rows(ROWS_PER_BLOCK + 3)
@@ -184,18 +195,10 @@ def test_sigma_is_given_in_electron_volts(basis):
     assert (posterior.n_chains, posterior.n_draws) == (2, 5)
 
 
-def restored(posterior):
-    """The posterior as `load_run` makes it: named tensors, and scalars that went through JSON."""
-    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    return restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-
-
 def test_arrays_round_trip(basis):
     posterior = network_posterior(basis)
     x = rows(4)
-    again = restored(posterior)
+    again = read_again(posterior)
     # what comes back lies in memory in rows, and float32 products round by the layout
     np.testing.assert_allclose(
         again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5, atol=1e-6
@@ -208,9 +211,9 @@ def test_arrays_round_trip(basis):
 
 def test_arrays_of_a_point_estimate_contain_no_scales(basis):
     posterior = linear_posterior(basis, draws=1, scale=0.0)
-    arrays = posterior.to_arrays()
-    assert not {"c", "tau", "layer_sensitivity"} & set(arrays)
-    again = restored(posterior)
+    arrays, _ = stored_fields(posterior)
+    assert not {"layer_weights", "tau", "layer_sensitivity"} & set(arrays)
+    again = read_again(posterior)
     assert again.layer_weights is None and again.tau is None
 
 
@@ -243,15 +246,6 @@ def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
         np.testing.assert_allclose(posterior.mean_draws_eV(x)[chain, draw], expected, atol=1e-5)
 
 
-def test_last_layer_posterior_round_trips():
-    posterior = last_layer_posterior()
-    x = rows(4)
-    again = restored(posterior)
-    assert isinstance(again, LastLayerPosterior)
-    assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
-    assert (again.sigma == posterior.sigma).all() and again.seed == posterior.seed
-
-
 def test_mixture_contains_the_draws_of_all_members(basis):
     members = [last_layer_posterior(seed=0, draws=5), network_posterior(basis)]
     both = mix(members)
@@ -268,7 +262,7 @@ def test_mixture_contains_the_draws_of_all_members(basis):
 def test_mixture_round_trips(basis):
     both = mix([last_layer_posterior(draws=5), network_posterior(basis)])
     x = rows(6)
-    again = restored(both)
+    again = read_again(both)
     assert isinstance(again, PosteriorMixture)
     np.testing.assert_allclose(again.mean_draws_eV(x), both.mean_draws_eV(x), rtol=1e-5, atol=1e-6)
 
@@ -297,4 +291,4 @@ def test_unknown_kind_is_refused():
     with pytest.raises(
         InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"
     ):
-        restore_posterior({}, scalars={"kind": "magic"}, diagnostics=Diagnostics())
+        restored_posterior({}, {"kind": "magic"}, Diagnostics())

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Diagnostics, ScaledNetworkPosterior, restore_posterior
+from bandgap.posterior import ScaledNetworkPosterior
 from bandgap.posterior.network import first_layer_coordinates
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
@@ -112,17 +112,3 @@ def test_full_row_space_determines_the_draws(r):
     coordinates = first_layer_coordinates((SD * z) @ basis, sd_1=SD, basis=basis, seed=SEED)
     same = torch.isclose(first_layers(coordinates, basis=basis), SD * z[0], rtol=0, atol=2e-5)
     assert bool(same.all()) is (r == P + 1)
-
-
-def test_posterior_round_trips():
-    posterior = posterior_of(coordinates_of(torch.ones(2, 3, WIDTH, N)))
-    back = restore_posterior(
-        posterior.to_arrays(),
-        scalars={"kind": posterior.kind, **posterior.scalars()},
-        diagnostics=Diagnostics(),
-    )
-    x = NEW[:, :-1].numpy()
-    assert isinstance(back, ScaledNetworkPosterior)
-    np.testing.assert_array_equal(back.mean_draws_eV(x), posterior.mean_draws_eV(x))
-    assert set(back.summaries()) == {"sigma_eV", "c", "tau"}
-    assert len(np.unique(posterior.mean_draws_eV(x)[..., 0])) == 6

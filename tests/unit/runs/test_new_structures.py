@@ -7,7 +7,6 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import featurize
-from bandgap.posterior.together import draws_together
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.next_structures import REDUCTION, SD, next_structures
 from bandgap.runs.new_structures import WIDEN_FACTOR
@@ -68,7 +67,7 @@ def test_standard_deviation_is_the_methods_times_the_factor(source_folder, world
     run = load_run(folder)
     records = make_records(2, seed=4, prefix="new", names=["CH3SH", "CH4"])
     features = featurize(records, replace(run.descriptor, leaves_out_atoms=True)).features
-    (draws,) = draws_together(run.posterior, [features])
+    draws = run.posterior.predictive_draws(features)
     sds = mixture_sd(draws.centres_eV, draws.sds_eV)
     predictions = predict_run(folder, records)
     np.testing.assert_allclose(predictions.sd_new_eV, sds * [WIDEN_FACTOR, 1.0], rtol=1e-5)

@@ -36,13 +36,12 @@ def pruned(source_folder, world, tmp_path_factory):
 def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(pruned):
     """Its self-check compares predictions of the reference structures before and after."""
     stored = load_tensors(pruned / DRAWS, {})
-    assert {"packed.once.coordinates.1", "packed.moving.theta.2"} <= set(
+    assert {"packed.once.coordinates", "packed.moving.upper.0"} <= set(
         stored
-    ) and "theta.2" not in stored
+    ) and "upper.0" not in stored
     posterior = load_run(pruned).posterior
     shared = (posterior.upper[0] == posterior.upper[0][:, :1]).all(1)
     assert 0.5 < float(shared.float().mean()) < 0.7  # all but the biases, which are not pruned
-    assert torch.equal(posterior.to_arrays()["theta.2"], posterior.upper[0])
 
 
 def test_run_of_an_earlier_version_states_no_shapes_and_loads(pruned, tmp_path):
@@ -56,11 +55,11 @@ def test_run_of_an_earlier_version_states_no_shapes_and_loads(pruned, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"more": torch.zeros(9)}, "has tensors that the posterior does not: more"),
-        ({"packed.varies.x": torch.zeros(9)}, "the posterior does not: packed.varies.x"),
+        ({"more": torch.zeros(9)}, "tensor more is of no part"),
+        ({"packed.varies.x": torch.zeros(9)}, "tensor packed.varies.x is of no part"),
         (
-            {"packed.shape.theta.2": torch.tensor([2, 60, 7, 9])},
-            r"theta.2 has shape \(2, 60, 7, 9\)",
+            {"packed.shape.upper.0": torch.tensor([2, 60, 7, 9])},
+            r"upper.0 has shape \(2, 60, 7, 9\)",
         ),
     ],
     ids=["unknown", "unknown part", "another shape"],

@@ -108,7 +108,7 @@ def test_altered_weights_fail_the_self_check(source_copy):
 
 def test_altered_draws_fail_the_self_check(run_copy):
     def alter(arrays):
-        arrays["theta.3"] += 0.3
+        arrays["upper.1"] += 0.3
 
     edit_tensors(run_copy / "draws.safetensors", alter)
     with pytest.raises(ArtifactError, match=r"fails its self-check: structure target-\d\d gives"):

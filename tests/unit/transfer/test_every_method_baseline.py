@@ -7,10 +7,11 @@ import pytest
 
 from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.posterior import BaselinePosterior, restore_posterior
+from bandgap.posterior import BaselinePosterior
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
+from tests.storing import read_again
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
 
@@ -64,10 +65,7 @@ def test_baseline_is_a_line_plus_the_fit_of_its_residuals(method, source):
         new[:, P].astype(float) - line.centre_eV
     )
     np.testing.assert_allclose(posterior.mean_draws_eV(new).mean((0, 1)), expected, atol=1e-9)
-    scalars = {"kind": posterior.kind, **posterior.scalars()}
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
+    again = read_again(posterior)
     np.testing.assert_allclose(
         again.mean_draws_eV(new), posterior.mean_draws_eV(new), rtol=0, atol=1e-6
     )

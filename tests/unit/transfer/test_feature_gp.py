@@ -1,6 +1,7 @@
 """The Gaussian process around a source: far from data, its intervals, its warnings."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from scipy import stats
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.gaussian_process.importance import ImportanceInfo
 from bandgap.networks.perceptron import forward
-from bandgap.posterior import FeatureGPPosterior
+from bandgap.posterior import restored_posterior
 from bandgap.sources.recalibration import source_gaps_eV
+from bandgap.storage.stored_fields import stored_fields
 from bandgap.transfer.feature_gp import FeatureGPConfig, fit, fit_together
 from bandgap.transfer.shared.integrated_scales import diagnose
+from tests.storing import read_again
 
 QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)
 
@@ -136,12 +139,16 @@ def test_run_of_an_earlier_version_keeps_the_straight_lines_in_its_levels(source
         source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
     )
     far = x[:3] + np.float32([0.0] * 5 + [20.0] * 3)
-    scalars = posterior.scalars()
-    again, earlier = (
-        FeatureGPPosterior.from_arrays(
-            posterior.to_arrays(), scalars=stored, diagnostics=posterior.diagnostics
-        )
-        for stored in (scalars, {k: v for k, v in scalars.items() if k != "saturates"})
+    arrays, plain = stored_fields(posterior)
+    scales = plain["networks"][0]["scales"]
+    old = {"size_apart": plain["size_apart"], "networks": [scales | {"x_power": 1.0}]}
+    old_arrays = {
+        re.sub(r"networks\.0\.(scales\.)?(param)?s?", r"network.0.\2", name): value
+        for name, value in arrays.items()
+    }
+    again = read_again(posterior)
+    earlier = restored_posterior(
+        old_arrays, {"kind": "feature_gp", "seed": 0, **old}, posterior.diagnostics
     )
     means, same, straight = (
         p.predictive_draws(far).centres_eV.mean(0) for p in (posterior, again, earlier)
@@ -212,9 +219,7 @@ def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, tar
 def test_more_networks_come_back_from_storage(source_of, target):
     members = [two_heads(source_of, seed=0), two_heads(source_of, seed=1)]
     posterior = fit_together(members, target, QUICK, head="a", seed=0)
-    again = FeatureGPPosterior.from_arrays(
-        posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
-    )
+    again = read_again(posterior)
     x = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
     np.testing.assert_allclose(
         again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9
@@ -245,9 +250,7 @@ def test_network_sees_the_power_that_it_was_trained_with(source_of, target):
     np.testing.assert_allclose(
         posterior.networks[0].view(target.features).f[:, 0], expected, atol=1e-4
     )
-    again = FeatureGPPosterior.from_arrays(
-        posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
-    )
+    again = read_again(posterior)
     assert again.networks[0].scales.power == 2.0
 
 
@@ -292,14 +295,3 @@ def test_two_ways_to_compute_levels_have_kernels_of_their_own(source_of, target)
     np.testing.assert_allclose(two_ways.problem.kernels.grams[-4:-2], first)
     centres, variances = two_ways.conditional(both.features)
     assert np.isfinite(centres).all() and (variances >= 0).all()
-
-
-def test_posterior_with_and_without_levels_is_restored_from_its_arrays(source_of, target):
-    x = np.random.default_rng(8).normal(size=(4, 8)).astype(np.float32)
-    for data in (with_levels(target), target):
-        posterior = fit(source_of(), data, QUICK, seed=0, device="cpu")
-        back = FeatureGPPosterior.from_arrays(
-            posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
-        )
-        new = x[:, : data.features.shape[1]]
-        np.testing.assert_array_equal(back.mean_draws_eV(new), posterior.mean_draws_eV(new))

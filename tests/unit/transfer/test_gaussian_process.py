@@ -1,14 +1,11 @@
 """The Gaussian process: mean and sd of scikit-learn, normal quantiles, and the noise."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.standardise import fit_standardiser
-from bandgap.posterior import GaussianProcessPosterior, restore_posterior
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import LEVELS
 from bandgap.transfer import TargetData, get_method
@@ -99,16 +96,6 @@ def test_far_from_the_training_rows_the_prior_variance_remains(posterior):
     mean, sd = posterior.mean_and_sd_eV(NEW + 1e4)
     np.testing.assert_allclose(mean, posterior.y_mean_eV, atol=1e-6)
     np.testing.assert_allclose(sd, posterior.y_sd_eV * np.sqrt(posterior.variance), rtol=1e-6)
-
-
-def test_round_trip(posterior):
-    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-    assert isinstance(again, GaussianProcessPosterior)
-    assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
-    assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
 
 
 def test_negative_number_of_restarts_is_refused():

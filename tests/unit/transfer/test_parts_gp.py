@@ -1,7 +1,6 @@
 """The Gaussian process on blocks: quadrature, uninformative blocks, new elements, storage."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from bandgap.descriptors.config import n_features
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.product_kernel import prior_of
-from bandgap.posterior import PartsGPPosterior, restore_posterior
+from bandgap.posterior import PartsGPPosterior
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.parts_gp import PartsGPConfig, fit
 
@@ -130,16 +129,6 @@ def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
         - mixture.centres_eV.mean(0) ** 2
     )
     np.testing.assert_allclose(draws.std(axis=0), latent, rtol=0.15)
-
-
-def test_round_trip(posterior):
-    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
-    again = restore_posterior(
-        posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics
-    )
-    assert isinstance(again, PartsGPPosterior)
-    assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
-    assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
 
 
 def test_too_few_draws_are_refused():

@@ -9,11 +9,12 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier
 
 from bandgap.evaluation.gap_scores import area_under_roc
-from bandgap.posterior import MetalsPosterior, restore_posterior
+from bandgap.posterior import MetalsPosterior
 from bandgap.posterior.metal_classifier import MetalScores
 from bandgap.posterior.metals import sampled_part
 from bandgap.runs.fitting import fit_gaps, fit_members
 from bandgap.sources.no_source import no_source
+from bandgap.storage.stored_fields import stored_fields
 from bandgap.storage.tensors import save_tensors
 from bandgap.transfer import METHODS, TargetData, get_method
 from bandgap.transfer.shared.metals import (
@@ -27,6 +28,7 @@ from bandgap.transfer.shared.metals import (
     with_metals,
 )
 from bandgap.transfer.shared.trees import TreeSum, flat_trees
+from tests.storing import read_again
 from tests.unit.transfer.method_settings import BRIEF
 from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, rows_of, train_source
 
@@ -107,19 +109,19 @@ def test_rows_do_not_depend_on_the_rows_predicted_with_them(posterior: MetalsPos
 def test_stored_posterior_is_the_same_in_a_new_process(
     posterior: MetalsPosterior, tmp_path
 ) -> None:
-    save_tensors(posterior.to_arrays(), tmp_path / "draws.safetensors")
-    save = {"kind": posterior.kind, **posterior.scalars()}
-    (tmp_path / "scalars.json").write_text(json.dumps(save))
+    arrays, plain = stored_fields(posterior)
+    save_tensors(arrays, tmp_path / "draws.safetensors")
+    (tmp_path / "plain.json").write_text(json.dumps(plain))
     np.save(tmp_path / "x.npy", NEW.features)
     code = f"""
 import json, pathlib, numpy as np
-from bandgap.posterior import Diagnostics, restore_posterior
+from bandgap.posterior import Diagnostics, restored_posterior
 from bandgap.storage.tensors import load_tensors
 folder = pathlib.Path({str(tmp_path)!r})
-again = restore_posterior(
+again = restored_posterior(
     load_tensors(folder / "draws.safetensors", {{}}),
-    scalars=json.loads((folder / "scalars.json").read_text()),
-    diagnostics=Diagnostics(),
+    json.loads((folder / "plain.json").read_text()),
+    Diagnostics(),
 )
 draws = again.predictive_draws(np.load(folder / "x.npy"))
 np.savez(folder / "out.npz", p=draws.p_metal, means=draws.means_eV, sds=draws.sds_eV)
@@ -193,6 +195,5 @@ def test_every_method_has_a_probability_and_is_restored_with_it(method, posterio
     lower, upper = draws.gaps.interval(0.95)
     assert (lower >= 0).all() and (upper >= lower).all()
     assert np.isfinite(draws.gaps.crps_eV(NEW.gaps_eV)).all()
-    scalars = json.loads(json.dumps({"kind": fitted.kind, **fitted.scalars()}))
-    again = restore_posterior(fitted.to_arrays(), scalars=scalars, diagnostics=fitted.diagnostics)
+    again = read_again(fitted)
     np.testing.assert_allclose(again.mean_draws_eV(NEW.features), draws.means_eV, rtol=0, atol=1e-5)

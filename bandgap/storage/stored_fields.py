@@ -1,0 +1,139 @@
+"""Frozen dataclasses of arrays and plain values, as named tensors and JSON, and back.
+
+The name of a tensor is the path of fields to it, such as `standardiser.x_mean`, `upper.0` in a
+tuple and `hidden.weight.1` in a mapping. Plain values are nested by the same fields, without what
+is None. A dataclass with a `kind` is stored with it, so that a field may have one of several
+classes.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+APART = "diagnostics"  # a field that is not stored here
+
+
+def stored_fields(value: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the arrays of a dataclass as tensors by name, and its plain values.
+
+    NumPy arrays are copied, because safetensors refuses tensors that share memory.
+    """
+    arrays: dict[str, Tensor] = {}
+    return arrays, _plain(value, "", arrays)
+
+
+def restored_fields(
+    cls: type[T],
+    arrays: Mapping[str, Tensor],
+    plain: Mapping[str, Any],
+    *,
+    class_of: Callable[[str], type[Any]] | None = None,
+) -> T:
+    """Build a dataclass from what `stored_fields` returned.
+
+    A field that is not stored has its default. `class_of` returns the class of a kind, for fields
+    whose type is a protocol. Raises ValueError for a tensor of no field, and KeyError for a missing
+    part.
+    """
+    reader = _Reader(arrays, class_of)
+    value: T = reader.built(cls, "", plain)
+    if unknown := arrays.keys() - reader.used:
+        raise ValueError(f"tensor {min(unknown)} is of no part of the model")
+    return value
+
+
+def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
+    """Return a value without its arrays, which are added to `arrays`."""
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.array(value, order="C"))
+    if isinstance(value, Tensor):
+        arrays[path] = value.contiguous()
+        return None
+    if isinstance(value, tuple):
+        entries = [_plain(entry, _under(path, i), arrays) for i, entry in enumerate(value)]
+        return entries if any(entry is not None for entry in entries) else None
+    if is_dataclass(value):
+        parts = {f.name: getattr(value, f.name) for f in fields(value) if f.name != APART}
+    elif isinstance(value, Mapping):
+        parts = dict(value)
+    else:
+        return value
+    plain = {name: _plain(part, _under(path, name), arrays) for name, part in parts.items()}
+    kind = {"kind": value.kind} if hasattr(value, "kind") else {}
+    return kind | {name: part for name, part in plain.items() if part is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    arrays: Mapping[str, Tensor]
+    class_of: Callable[[str], type[Any]] | None
+    used: set[str] = field(default_factory=set)
+
+    def built(self, cls: Any, path: str, plain: Mapping[str, Any]) -> Any:
+        """Return a dataclass whose fields are stored under a path."""
+        hints = get_type_hints(cls)
+        values = {}
+        for f in fields(cls):
+            place = _under(path, f.name)
+            is_stored = f.name in plain or self._names(place)
+            has_default = f.default is not MISSING or f.default_factory is not MISSING
+            if is_stored or not has_default:
+                values[f.name] = self._read(hints[f.name], place, plain.get(f.name))
+        return cls(**values)
+
+    def _read(self, hint: Any, path: str, plain: Any) -> Any:
+        options = get_args(hint)
+        origin = get_origin(hint) or hint
+        if origin in (Union, UnionType):
+            return self._read(_option(options, plain), path, plain)
+        if origin in (np.ndarray, Tensor):
+            self.used.add(path)
+            return self.arrays[path] if origin is Tensor else self.arrays[path].numpy()
+        if origin is tuple:
+            return self._tuple(options, path, plain)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            names = plain or {name.removeprefix(f"{path}.") for name in self._names(path)}
+            return {
+                name: self._read(options[1], _under(path, name), (plain or {}).get(name))
+                for name in names
+            }
+        if self.class_of is not None and isinstance(plain, Mapping) and not is_dataclass(origin):
+            origin = self.class_of(plain["kind"])
+        if is_dataclass(origin):
+            return self.built(origin, path, plain or {})
+        if plain is None:
+            raise KeyError(path)
+        return plain
+
+    def _tuple(self, hints: tuple[Any, ...], path: str, plain: list[Any] | None) -> tuple[Any, ...]:
+        numbers = {name.removeprefix(f"{path}.").split(".")[0] for name in self._names(path)}
+        entries = plain or [None] * len(numbers)
+        if hints[1:] == (...,):
+            hints = hints[:1] * len(entries)
+        return tuple(
+            self._read(hint, _under(path, i), entry)
+            for i, (hint, entry) in enumerate(zip(hints, entries, strict=True))
+        )
+
+    def _names(self, path: str) -> list[str]:
+        """Return the names of the tensors at a path and below it."""
+        return [name for name in self.arrays if f"{name}.".startswith(f"{path}.")]
+
+
+def _under(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _option(options: tuple[Any, ...], plain: Any) -> Any:
+    """Return the type of a union that a stored value has: by its kind, if there are several."""
+    types = [option for option in options if option is not type(None)]
+    if len(types) == 1:
+        return types[0]
+    return next(option for option in types if option.kind == plain["kind"])
