@@ -127,10 +127,8 @@ def hidden_features(params: Params, x: Tensor) -> Tensor:
 
 
 def hidden_in_double(params: Params, x: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return all hidden layers, (n, q) each, by numpy's products in double precision.
-
-    In blocks with a fixed number of rows (`foundation.fixed_blocks`), the sum of a row is bitwise
-    independent of the other rows, which does not hold for products of tensors.
+    """Return all hidden layers, (n, q) each, in double precision, so that a row depends on the
+    others by much less than 1e-6.
     """
     hidden = []
     h = x

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.fold_models import FoldModels
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 
@@ -92,14 +91,11 @@ class ConformalPosterior:
         return PredictiveDraws(self._mean_draws(predicted), centres, np.tile(sds, 2))
 
     def _mean_draws(self, predicted: Floats) -> Floats:
-        return by_fixed_block(self._spread, predicted.T)[0][None]
-
-    def _spread(self, by_row: Floats) -> tuple[Floats]:
-        predicted = by_row.T
         centre = predicted.mean(axis=0)
         spread = np.maximum(predicted.std(axis=0), 1e-300)
         factor = np.minimum(np.sqrt(len(predicted) - 1.0), self.rms_eV / spread)
-        return (centre + factor * (predicted - centre),)
+        result: Floats = (centre + factor * (predicted - centre))[None]
+        return result
 
     def left_out_log_densities(self, spreads: Floats) -> Floats:
         """Return log p(y_i) of every training row, (n, spread), in 1/eV.

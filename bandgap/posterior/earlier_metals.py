@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.product_kernel import INTERCEPT_VARIANCE, covariance
 from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores
 from bandgap.posterior.protocol import Floats, PredictiveDraws
@@ -84,9 +83,7 @@ class ProcessClassifier(MetalClassifier):
 
     def scores(self, features: NDArray[np.floating[Any]]) -> MetalScores:
         """Return the scores of n structures for raw features (n, p)."""
-        mean, variance = by_fixed_block(
-            self._conditional, *self._squares(self.rows.scaled(features))
-        )
+        mean, variance = self._conditional(*self._squares(self.rows.scaled(features)))
         t = self.tree_scores(features)
         return MetalScores(np.stack([mean, t, np.ones_like(t)]), variance)
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from bandgap.foundation.fixed_blocks import fixed_blocks
 from bandgap.inference.gaussian_process.label_weights import (
     WeightsAndChanges,
     averaged,
@@ -166,26 +165,15 @@ class FeatureGPPosterior(ScaleDraws):
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and variance (draw, n) at raw features (n, p) for each draw of the scales."""
-        blocks = []
-        for _, (block,) in fixed_blocks(features.astype(np.float64)):
-            views = [
-                network.view_in_double(block[:, : len(self.kernel_mean)])
-                for network in self.networks
-            ]
-            rows = self._rows(block, views)
-            blocks.append((self._kernels(rows, self._train), self._mean_diagonals(rows)))
-        n_grams = len(blocks[0][0].grams)
+        rows = self._new_rows(features)
+        cross = self._kernels(rows, self._train)
+        diagonals = self._mean_diagonals(rows)
+        n_grams = len(cross.grams)
         moments = []
         for theta in self.theta:
-            conditional = self.problem.conditional(theta)
-            gram_scales = np.exp(2 * theta[:n_grams])
             level = INTERCEPT_VARIANCE + np.exp(2 * theta[n_grams])
-            parts = [
-                conditional(cross, level + gram_scales @ diagonal) for cross, diagonal in blocks
-            ]
-            moments.append(
-                [np.concatenate(values)[: len(features)] for values in zip(*parts, strict=True)]
-            )
+            prior_variance = level + np.exp(2 * theta[:n_grams]) @ diagonals
+            moments.append(self.problem.conditional(theta, cross, prior_variance))
         centres, latent = (np.stack(values) for values in zip(*moments, strict=True))
         return centres, latent
 
@@ -194,10 +182,7 @@ class FeatureGPPosterior(ScaleDraws):
 
         They are means over draws of the scales.
         """
-        x = features.astype(np.float64)
-        p = len(self.kernel_mean)
-        rows = self._rows(x, [network.view_in_double(x[:, :p]) for network in self.networks])
-        cross = self._kernels(rows, self._train)
+        cross = self._kernels(self._new_rows(features), self._train)
         problem = self.problem
         draws = []
         for theta in self.theta[evenly_spaced(len(self.theta))]:
@@ -206,6 +191,11 @@ class FeatureGPPosterior(ScaleDraws):
             y_eV = problem.y * self.y_sd_eV
             draws.append(weights_and_changes(cross.covariance(theta), of_labels, y_eV))
         return averaged(draws)
+
+    def _new_rows(self, features: NDArray[np.floating[Any]]) -> Rows:
+        x = features.astype(np.float64)
+        p = len(self.kernel_mean)
+        return self._rows(x, [network.view(x[:, :p]) for network in self.networks])
 
     def _rows(self, features: Floats, views: Sequence[NetworkView]) -> Rows:
         p = len(self.kernel_mean)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.label_weights import (
     WeightsAndChanges,
     averaged,
@@ -42,10 +41,8 @@ class LaplacianModels:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
         return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
 
-    def _block(self, features: Rows) -> tuple[Floats, ...]:
-        return by_fixed_block(self._of_distances, self.rows.distances(features, "cityblock"))
-
-    def _of_distances(self, distances: Floats) -> tuple[Floats]:
+    def _block(self, features: Rows) -> tuple[Floats]:
+        distances = self.rows.distances(features, "cityblock")
         folds = zip(self.lengths, self.coefficients, strict=True)
         return (
             self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),
@@ -96,7 +93,7 @@ class TreeModels:
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
-        return by_fixed_block(self._block, features)[0]
+        return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
 
     def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)

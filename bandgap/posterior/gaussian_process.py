@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtri
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.gaussian_process.label_weights import WeightsAndChanges
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
 from bandgap.posterior.training_rows import TrainingRows
@@ -72,10 +71,8 @@ class GaussianProcessPosterior:
         mean, latent = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
 
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, ...]:
-        return by_fixed_block(self._conditional, self.rows.distances(features, "euclidean"))
-
-    def _conditional(self, distances: Floats) -> tuple[Floats, Floats]:
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        distances = self.rows.distances(features, "euclidean")
         k = self.variance * matern(distances, length=self.length)
         explained = np.sum(solve_triangular(self.factor, k.T, lower=True) ** 2, axis=0)
         return k @ self.coefficients, np.maximum(self.variance - explained, 0.0)

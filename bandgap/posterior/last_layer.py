@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.perceptron import Params, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import (
@@ -51,12 +50,8 @@ class LastLayerPosterior:
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the mean of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
-        (outputs,) = by_fixed_block(self._block, features)
-        return self.standardiser.gaps_eV(outputs)
-
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats]:
         h = hidden_in_double(self.hidden, self.standardiser.features(features))[-1]
-        return (self.output[..., :-1] @ h.T + self.output[..., -1:],)
+        return self.standardiser.gaps_eV(self.output[..., :-1] @ h.T + self.output[..., -1:])
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return draws of the mean and their noise for a new observation for raw

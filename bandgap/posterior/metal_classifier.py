@@ -14,7 +14,6 @@ w and C are mean and covariance of the weights. The probability is not closer to
 1 / (2 n + 2), as n rows cannot show more.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -44,7 +43,7 @@ class MetalScores:
     def weighted(self, weights: Floats) -> Floats:
         """Return the normal score (n,) of the probability at `weights` (score,)."""
         total = np.sqrt(1.0 + weights[0] ** 2 * self.variance)
-        return np.asarray(_weighted_sum(weights, self.x) / total)
+        return np.asarray(weights @ self.x / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class MetalClassifier:
         """Return the probability (n,) of a metal for scores of n structures."""
         spread = np.einsum("in,ij,jn->n", scores.x, self.weights_covariance, scores.x)
         total = 1.0 + self.weights[0] ** 2 * scores.variance + spread
-        return self._limited(ndtr(_weighted_sum(self.weights, scores.x) / np.sqrt(total)))
+        return self._limited(ndtr(self.weights @ scores.x / np.sqrt(total)))
 
     def p_draws(self, scores: MetalScores, n_draws: int) -> Floats:
         """Return draws (draw, n) of the probability over the weights and the first score.
@@ -80,7 +79,8 @@ class MetalClassifier:
         root = np.linalg.cholesky(self.weights_covariance)
         weights = self.weights + rng.standard_normal((n_draws, self.weights.size)) @ root.T
         first = scores.x[0] + of_first[:, None] * np.sqrt(scores.variance)
-        return self._limited(ndtr(_weighted_sum(weights.T[:, :, None], [first, *scores.x[1:]])))
+        further = weights[:, 1:] @ scores.x[1:]
+        return self._limited(ndtr(weights[:, :1] * first + further))
 
     def _limited(self, probability: Floats) -> Floats:
         least = 1.0 / (2.0 * self.n_rows + 2.0)
@@ -94,12 +94,6 @@ class MetalClassifier:
     def tree_scores(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the trees' normal scores (n,) for raw features (n, p)."""
         return tree_scores(self.trees.predict_eV(features).mean(axis=0))
-
-
-def _weighted_sum(weights: Iterable[Floats], x: Iterable[Floats]) -> Floats:
-    """Return the weighted sum of scores x, in an order that does not depend on their length."""
-    terms = (weight * score for weight, score in zip(weights, x, strict=True))
-    return np.asarray(sum(terms))
 
 
 def tree_scores(log_odds: Floats) -> Floats:

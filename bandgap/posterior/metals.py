@@ -73,13 +73,12 @@ class MetalsPosterior:
             self.classifier.probability(scores),
         )
         # The means of a line already have its variance.
-        noise = np.sqrt(np.ascontiguousarray((draws.wide_sds_eV**2).T).mean(axis=1))
+        noise = np.sqrt((draws.wide_sds_eV**2).mean(axis=0))
         p_draws = self.classifier.p_draws(scores, self.n_chains * self.n_draws)
         shape = draws.means_eV.shape
         means = _mean_above_zero(moved.means_eV, noise)
         means = means * (1.0 - p_draws).reshape(shape)
-        present_mean = np.ascontiguousarray(means.reshape(-1, means.shape[-1]).T).mean(axis=1)
-        means *= plain.gaps.mean_eV() / present_mean
+        means *= plain.gaps.mean_eV() / means.mean(axis=(0, 1))
         return PredictiveDraws(means, plain.centres_eV, plain.sds_eV, plain.p_metal)
 
     def summaries(self) -> dict[str, Floats]:

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -54,7 +53,7 @@ class PooledPosterior:
         centres = []
         sds = []
         for draws, size in zip(member_draws, shares(self.weights, COMPONENTS), strict=True):
-            (middle,) = by_fixed_block(lambda rows: (rows.mean(axis=1),), draws.centres_eV.T)
+            middle = draws.centres_eV.mean(axis=0)
             components = evenly(len(draws.centres_eV), size)
             centres.append(middle + self.spread * (draws.centres_eV[components] - middle))
             sds.append(self.spread * draws.wide_sds_eV[components])
@@ -68,16 +67,13 @@ class PooledPosterior:
         """Return draws of the mean (1, draw, n) from the members' draws (draw, n), with the pool's
         mean.
         """
-        return by_fixed_block(self._weighted_block, *(d.T for d in member_draws))[0][None]
-
-    def _weighted_block(self, *by_row: Floats) -> tuple[Floats]:
-        member_draws = [rows.T for rows in by_row]
         sizes = shares(self.weights, DRAWS)
         draws = np.concatenate(
             [d[evenly(len(d), size)] for d, size in zip(member_draws, sizes, strict=True)]
         )
         mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in member_draws]), axes=1)
-        return (draws + (mean - draws.mean(axis=0)),)
+        result: Floats = (draws + (mean - draws.mean(axis=0)))[None]
+        return result
 
     def summaries(self) -> dict[str, Floats]:
         """Return the root of the members' weighted mean square noise as the noise of every draw."""

@@ -87,22 +87,11 @@ class PredictiveDraws:
         the mean, and in conformal predictions the centres contain most of the noise.
         """
         if self.p_metal is None:
-            total = _variances(self.centres_eV) + _means(self.wide_sds_eV**2)
+            total = self.centres_eV.var(axis=0) + (self.wide_sds_eV**2).mean(axis=0)
         else:
             total = self.gaps.sd_eV() ** 2
-        return np.maximum(total - _variances(self.flat_means_eV), LEAST_NOISE_SD_EV**2)
-
-
-def _means(values: Floats) -> Floats:
-    """Return the means over the first axis; those of a structure do not depend on the others."""
-    result: Floats = np.ascontiguousarray(values.T).mean(axis=1)
-    return result
-
-
-def _variances(values: Floats) -> Floats:
-    """Return the variances over the first axis, as `_means`."""
-    result: Floats = np.ascontiguousarray(values.T).var(axis=1)
-    return result
+        noise: Floats = np.maximum(total - self.flat_means_eV.var(axis=0), LEAST_NOISE_SD_EV**2)
+        return noise
 
 
 class Posterior(Protocol):

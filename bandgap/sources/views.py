@@ -75,26 +75,6 @@ class SourceNetwork:
         """Return the values at raw features (n, p) of the descriptor."""
         z = self.scales.features(features[:, self.columns])
         n_layers = max(map(layer_of, self.params))
-        h = torch.from_numpy(z).float()
-        hidden = []
-        with torch.no_grad():
-            for layer in range(1, n_layers):
-                h = torch.relu(h @ self.params[f"weight.{layer}"].T + self.params[f"bias.{layer}"])
-                hidden.append(h)
-            output = self.params[f"weight.{n_layers}"]
-            f = h @ output.T + self.params[f"bias.{n_layers}"]
-            slopes = output[:, None, :] * (hidden[-1] > 0)
-            for layer in range(n_layers - 1, 1, -1):
-                slopes = (slopes @ self.params[f"weight.{layer}"]) * (hidden[layer - 2] > 0)
-        return NetworkView(z, *(values.double().numpy() for values in (f, hidden[0], slopes)))
-
-    def view_in_double(self, features: NDArray[np.floating[Any]]) -> NetworkView:
-        """Return the values as `view`, up to rounding, independent of the rows of the same call.
-
-        See `hidden_in_double`.
-        """
-        z = self.scales.features(features[:, self.columns])
-        n_layers = max(map(layer_of, self.params))
         hidden_params = {
             name: value for name, value in self.params.items() if layer_of(name) < n_layers
         }

@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
-
 # Prior mean and sd of the logarithms.
 AMPLITUDE = (0.0, 1.0)
 LENGTH = (1.0, 1.0)
@@ -79,14 +77,9 @@ class ProductKernelProblem:
         factor, _ = self._factor(covariance(theta, self.squares), theta)
         alpha = self._solved(factor)
         prior = INTERCEPT_VARIANCE + np.exp(2 * theta[0])
-
-        def conditional_at(*new_squares: Floats) -> tuple[Floats, Floats]:
-            c = covariance(theta, new_squares)
-            reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
-            return c @ alpha, np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
-
-        mean, variance = by_fixed_block(conditional_at, *squares)
-        return mean, variance
+        c = covariance(theta, squares)
+        reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
+        return c @ alpha, np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
 
     def left_out(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (n,) of every row's y, with noise, given all other rows.

@@ -12,7 +12,6 @@ sum of all terms (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log 
 log ell_j ..., log s) has independent normal priors, informed by the scales of other transfers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,21 +103,19 @@ class SumKernelProblem:
         gradient = np.array([*by_gram, pulled.sum(), *by_length, noise * np.trace(pull)])
         return value, gradient - (theta - mean) / sd**2
 
-    def conditional(self, theta: Floats) -> Callable[[Kernels, Floats], tuple[Floats, Floats]]:
-        """Return a function for the mean and variance (m,) of the noise-free function at new rows.
+    def conditional(
+        self, theta: Floats, cross: Kernels, prior_variance: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return mean and variance (m,) of the noise-free function at new rows.
 
-        Its arguments are the kernels (m, n) to the training rows and the prior variance (m,) of the
+        `cross` are the kernels (m, n) to the training rows, `prior_variance` (m,) is that of the
         new rows at theta.
         """
         factor, _ = self._factor(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
-
-        def conditional_at(cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
-            c = cross.covariance(theta)
-            reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
-            return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
-
-        return conditional_at
+        c = cross.covariance(theta)
+        reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
+        return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
 
     def _value(self, theta: Floats, factor: Floats, alpha: Floats) -> float:
         mean, sd = prior_of(self.kernels)

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
-from bandgap.networks.perceptron import Params, hidden_features, hidden_in_double
+from bandgap.networks.perceptron import Params, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
 
@@ -103,23 +101,6 @@ class DeepKernelPosterior:
         """Return coordinates (n, q) and trend (n, p) of raw features (n, number of features)."""
         return self._of_hidden(_hidden(self.hidden, self.standardiser, features))
 
-    def _rowwise_coordinates_and_trend(
-        self, features: NDArray[np.floating[Any]]
-    ) -> tuple[Floats, Floats]:
-        """Return coordinates and trend, where those of a row do not depend on the other rows.
-
-        They agree with `coordinates_and_trend` to rounding.
-        """
-
-        def block(rows: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-            points, trend = self._of_hidden(
-                hidden_in_double(self.hidden, self.standardiser.features(rows))[-1]
-            )
-            return points.T, trend.T
-
-        points, trend = by_fixed_block(block, features)
-        return np.ascontiguousarray(points.T), np.ascontiguousarray(trend.T)
-
     def _of_hidden(self, h: Floats) -> tuple[Floats, Floats]:
         ones = np.ones((len(h), 1))
         trend = (
@@ -157,7 +138,7 @@ class DeepKernelPosterior:
         return PredictiveDraws(means.reshape(shape), centres, sds)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
-        points, trend = self._rowwise_coordinates_and_trend(features)
+        points, trend = self.coordinates_and_trend(features)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
         kriged = self._kriged(self.thetas, betas, points, trend, precision_beta=self.precision)
         sd = np.sqrt(kriged.latent)
@@ -181,7 +162,7 @@ class DeepKernelPosterior:
         """Return the sd of the noise-free gap over the sd far from all data, (n,), from 0 to 1."""
         from bandgap.research.vecchia.likelihood import Theta
 
-        points, trend = self._rowwise_coordinates_and_trend(features)
+        points, trend = self.coordinates_and_trend(features)
         theta = Theta(*np.median(self.theta.reshape(-1, 4), axis=0))
         beta = self.beta.reshape(-1, self.beta.shape[-1]).mean(axis=0)
         kriged = self._kriged([theta], beta[None], points, trend)
@@ -216,6 +197,4 @@ class DeepKernelPosterior:
 def _hidden(
     hidden: Params, standardiser: Standardiser, features: NDArray[np.floating[Any]]
 ) -> Floats:
-    with torch.no_grad():
-        x = torch.from_numpy(standardiser.features(features)).float()
-        return np.asarray(hidden_features(hidden, x).double().numpy(), dtype=np.float64)
+    return hidden_in_double(hidden, standardiser.features(features))[-1]

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.gaussian_process import NORMAL_SCORES
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
@@ -52,12 +51,9 @@ class FactorisedNetworkPosterior:
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and sd (n,) of the noise-free gap in eV for raw features (n, p)."""
-        mean, variance = by_fixed_block(self._block, features)
-        return self.standardiser.gaps_eV(mean), self.standardiser.y_sd_eV * np.sqrt(variance)
-
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         moments = output_moments(self.weights, self._inputs(features))
-        return moments.mean[:, 0].numpy(), moments.variance[:, 0].numpy()
+        sds = self.standardiser.y_sd_eV * np.sqrt(moments.variance[:, 0].numpy())
+        return self.standardiser.gaps_eV(moments.mean[:, 0].numpy()), sds
 
     def _inputs(self, features: NDArray[np.floating[Any]]) -> Floats:
         return clipped_features(self.standardiser, features, limit=self.clip)

@@ -8,7 +8,6 @@ q, q = x0 - X_J'A^-1 c.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
-from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.research.vecchia.correlation import HALVES, half_integer
 from bandgap.research.vecchia.exact import covariance_factor
 from bandgap.research.vecchia.kernels import correlate, krige
@@ -82,8 +80,7 @@ def predict(
             if places is None
             else _from_nearest(observed, thetas, betas, points[block], places)
         )
-        (trend,) = by_fixed_block(lambda x: (betas @ x.T,), covariates[block])
-        mean[:, block] = trend + sums[0]
+        mean[:, block] = betas @ covariates[block].T + sums[0]
         latent[:, block] = np.array([theta.sigma2 for theta in thetas])[:, None] - sums[1]
         if precision_beta is not None:
             latent[:, block] += _squares(covariates[block] - rows, np.linalg.inv(precision_beta))
@@ -100,31 +97,17 @@ def _from_all(
         lower, _ = covariance_factor(_correlations(observed.points, observed.points, theta), theta)
         cross = theta.sigma2 * _correlations(observed.points, points, theta)
         residual = observed.y - observed.covariates @ beta
-        mean, explained, trend = by_fixed_block(
-            partial(_solved, lower, residual, observed.covariates), cross.T
-        )
-        sums[:, d] = mean, explained
-        rows[d] = trend.T
+        half = solve_triangular(lower, cross, lower=True)
+        weights = solve_triangular(lower, half, lower=True, trans="T").T
+        sums[:, d] = weights @ residual, (half**2).sum(axis=0)
+        rows[d] = weights @ observed.covariates
     return sums, rows
-
-
-def _solved(
-    lower: Floats, residual: Floats, covariates: Floats, cross: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return c'A^-1 r and c'A^-1 c (n,), and c'A^-1 X (p, n).
-
-    `lower` is the Cholesky factor of A, `cross` are the covariances c (n, observed).
-    """
-    half = solve_triangular(lower, cross.T, lower=True)
-    weights = solve_triangular(lower, half, lower=True, trans="T").T
-    return weights @ residual, (half**2).sum(axis=0), (weights @ covariates).T
 
 
 def _squares(vectors: Floats, inverse: NDArray[np.floating[Any]]) -> Floats:
     """Return v'V v (draw, n) of vectors v (draw, n, p)."""
-    return by_fixed_block(
-        lambda r: (np.einsum("ndp,ndp->dn", r, r @ inverse),), vectors.transpose(1, 0, 2)
-    )[0]
+    result: Floats = np.einsum("dnp,dnp->dn", vectors, vectors @ inverse)
+    return result
 
 
 def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:

@@ -48,11 +48,3 @@ def test_noise_and_variance_of_the_mean_add_up_to_that_of_an_observation(method:
 def test_noise_has_a_lower_limit() -> None:
     draws = PredictiveDraws(np.array([[[0.0], [1.0]]]), np.array([[0.5]]), np.array([0.1]))
     assert draws.noise_variance == pytest.approx([LEAST_NOISE_SD_EV**2])
-
-
-def test_noise_of_a_structure_does_not_depend_on_the_others() -> None:
-    rng = np.random.default_rng(0)
-    means, centres, sds = rng.normal(size=(2, 50, 7)), rng.normal(size=(90, 7)), rng.random((90, 7))
-    together = PredictiveDraws(means, centres, sds).noise_variance
-    alone = PredictiveDraws(means[..., 3:4], centres[:, 3:4], sds[:, 3:4]).noise_variance
-    assert together[3] == alone[0]

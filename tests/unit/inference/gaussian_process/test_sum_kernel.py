@@ -66,7 +66,7 @@ def test_conditional_is_that_of_the_joint_normal():
     k = both[:9, :9] + np.exp(-2.2) * np.eye(9)
     c = both[9:, :9]
     prior = both[9:, 9:]
-    mean, variance = PROBLEM.conditional(THETA)(kernels(NEW, TRAIN), np.diag(prior))
+    mean, variance = PROBLEM.conditional(THETA, kernels(NEW, TRAIN), np.diag(prior))
     np.testing.assert_allclose(mean, c @ np.linalg.solve(k, Y), atol=1e-6)
     np.testing.assert_allclose(variance, np.diag(prior - c @ np.linalg.solve(k, c.T)), atol=1e-6)
 
