@@ -16,20 +16,18 @@ The distances of training structures are to the nearest other one, their residua
 the structures outside of their fifth.
 """
 
-import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +51,6 @@ _TIE = (
 )
 _SAME = 1e-6  # distance of a training structure to itself: directions are float32
 _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
-_RESIDUAL_PARTS = ("centre", "components", "residuals", "ranks")
 
 
 def _not_stored() -> Floats:
@@ -271,50 +268,6 @@ class Domain:
         """
         usual = statistics.median(self.target_counts.values()) if self.target_counts else 0.0
         return min(KNOWN_FROM, usual / 2)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the domain as arrays for a safetensors file; texts are JSON in bytes."""
-        texts: dict[str, Any] = {
-            "ids": self.ids,
-            "source_species": self.source_species,
-            "target_counts": dict(self.target_counts),
-            "n_features": self.n_features,
-        }
-        if self.ranges:
-            texts["ranges"] = [asdict(learned) for learned in self.ranges]
-        return {
-            "words": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8).copy(),
-            "columns": self.columns,
-            "directions": self.directions,
-            "distances": self.distances,
-            **{name: getattr(self, name) for name in _RESIDUAL_PARTS},
-        }
-
-    @staticmethod
-    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> "Domain":
-        """Rebuild the domain from `to_arrays`; raises ArtifactError for other arrays."""
-        try:
-            text = np.asarray(arrays["words"], dtype=np.uint8).tobytes()
-            texts = parse_json(text, what="words of the domain", max_bytes=MAX_JSON_BYTES)
-            return Domain(
-                ids=tuple(texts["ids"]),
-                n_features=texts["n_features"],
-                columns=np.asarray(arrays["columns"], dtype=np.int64),
-                directions=np.asarray(arrays["directions"], dtype=np.float32),
-                distances=np.asarray(arrays["distances"], dtype=np.float64),
-                source_species=tuple(texts["source_species"]),
-                target_counts=texts["target_counts"],
-                ranges=tuple(LearnedRange(**learned) for learned in texts.get("ranges", ())),
-                **{
-                    name: np.asarray(arrays[name], dtype=np.float64)
-                    for name in _RESIDUAL_PARTS
-                    if name in arrays
-                },
-            )
-        except DAMAGE as error:
-            raise ArtifactError(
-                f"stored applicability domain is damaged ({error!r}). Train the model again."
-            ) from error
 
 
 def fit_domain(

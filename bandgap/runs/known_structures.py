@@ -8,14 +8,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from safetensors.numpy import load_file, save
+from torch import Tensor
 
-from bandgap.foundation.damage import DAMAGE
-from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.counting import LEARNED_FROM
-from bandgap.sources.near_copies import StoredDistances, stored_distances
+from bandgap.sources.near_copies import StoredDistances
 from bandgap.storage.manifests import KNOWN
+from bandgap.storage.stored_fields import load_fields, save_fields, words_of
 from bandgap.structures.near_copies import NearCopies
 
 N_NEAREST = 24  # atoms; zincblende and wurtzite first differ at the 17th
@@ -29,6 +27,10 @@ class KnownStructures:
     n_learned: int
     distances: StoredDistances
 
+    def __post_init__(self) -> None:
+        if not len(self.ids) == len(self.distances.formulas) == len(self.distances.ends):
+            raise ValueError(f"{len(self.ids)} ids of {len(self.distances.ends)} structures")
+
     def sentence(self, number: int) -> str:
         """Return that a prediction is no test, "" unless the run learned from this structure."""
         if not 0 <= number < self.n_learned:
@@ -38,13 +40,9 @@ class KnownStructures:
 
 def save_known(folder: Path, structures: NearCopies, *, n_learned: int) -> None:
     """Write what tells the structures of a run into its folder, the first `n_learned` taught it."""
-    ids = json.dumps([record.id for record in structures.records]).encode()
-    arrays = {
-        **StoredDistances.of(structures).arrays(),
-        "ids": np.frombuffer(ids, dtype=np.uint8),
-        "n_learned": np.array([n_learned]),
-    }
-    (folder / KNOWN).write_bytes(save(arrays))
+    ids = tuple(record.id for record in structures.records)
+    known = KnownStructures(ids, n_learned, StoredDistances.of(structures))
+    save_fields(known, folder / KNOWN)
 
 
 def load_known(folder: Path) -> KnownStructures | None:
@@ -53,14 +51,14 @@ def load_known(folder: Path) -> KnownStructures | None:
     Raises ArtifactError where the file is damaged.
     """
     path = folder / KNOWN
-    if not path.is_file():
-        return None
-    try:
-        arrays = load_file(path)
-        distances = stored_distances(arrays, n_nearest=N_NEAREST)
-        ids = tuple(map(str, json.loads(arrays["ids"].tobytes())))
-        if not len(ids) == len(distances.formulas) == len(distances.ends):
-            raise ValueError(f"{len(ids)} ids of {len(distances.ends)} structures")
-        return KnownStructures(ids, int(arrays["n_learned"][0]), distances)
-    except DAMAGE as error:
-        raise ArtifactError(f"{path} cannot be read ({error}). Train the model again.") from error
+    return load_fields(KnownStructures, path, earlier=_renamed) if path.is_file() else None
+
+
+def _renamed(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a run of an earlier version with the names of today."""
+    if "ids" not in arrays:
+        return arrays
+    ids, n_learned = (arrays.pop(name).numpy() for name in ("ids", "n_learned"))
+    plain = {"ids": json.loads(ids.tobytes()), "n_learned": int(n_learned[0])}
+    renamed = {f"distances.{name}": value for name, value in arrays.items()}
+    return renamed | words_of(plain | {"distances": {"n_nearest": N_NEAREST}})

@@ -35,7 +35,7 @@ from bandgap.storage.references import (
     reference_baseline_eV,
     reference_rows,
 )
-from bandgap.storage.stored_fields import stored_fields
+from bandgap.storage.stored_fields import load_fields, save_fields, stored_fields
 from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
@@ -99,12 +99,9 @@ def save_run(
     folder.mkdir(parents=True, exist_ok=True)
     arrays, plain = stored_fields(posterior)
     save_tensors(packed(arrays), folder / DRAWS)
-    save_tensors(_tensors_of(domain.to_arrays()), folder / DOMAIN)
-    save_tensors(_tensors_of(posterior.summaries()), folder / SUMMARIES)
-    record = {
-        name: torch.from_numpy(np.asarray(values, dtype=np.float32))
-        for name, values in posterior.diagnostics.record.items()
-    }
+    save_fields(domain, folder / DOMAIN)
+    save_tensors(_tensors_of(posterior.summaries(), np.float64), folder / SUMMARIES)
+    record = _tensors_of(posterior.diagnostics.record, np.float32)
     if record:
         save_tensors(record, folder / RECORD)
     reference_records = list(references[:N_REFERENCES])
@@ -123,8 +120,8 @@ def save_run(
     write_manifest(folder, {**entries, **manifest})
 
 
-def _tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
+def _tensors_of(arrays: Mapping[str, NDArray[Any]], dtype: type[Any]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.array(v, dtype=dtype)) for name, v in arrays.items()}
 
 
 def load_run(folder: Path | str, *, verify: bool = True) -> Run:
@@ -138,10 +135,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = _posterior_of(path, manifest)
         conformal = _conformal_of(manifest.get("conformal"))
-        domain_tensors = load_tensors(path / DOMAIN, {})
-        domain = Domain.from_arrays(
-            {name: tensor.numpy() for name, tensor in domain_tensors.items()}
-        )
+        domain = load_fields(Domain, path / DOMAIN)
         if verify:
             baseline = reference_baseline_eV(manifest)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors.numpy import load_file, save
 
 from bandgap.datasets.demo import (
     HELD_OUT,
@@ -22,12 +21,12 @@ from bandgap.datasets.demo import (
 from bandgap.datasets.table import Table, elements_of
 from bandgap.descriptors import DescriptorConfig, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.foundation.damage import DAMAGE
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.predictions.domain import FAR, MAX_ROWS, Domain, Judgement, fit_domain
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source
+from bandgap.storage.stored_fields import load_fields, save_fields
 from bandgap.structures import StructureRecord
 
 DOMAIN = "domain.safetensors"
@@ -59,7 +58,7 @@ def save_domain(folder: Path, tables: Sequence[Table], descriptor: DescriptorCon
             {element for table in tables for elements in table.elements for element in elements}
         ),
     )
-    (folder / DOMAIN).write_bytes(save(domain.to_arrays()))
+    save_fields(domain, folder / DOMAIN)
 
 
 def load_domain(
@@ -78,12 +77,7 @@ def load_domain(
             "that no distance to them is known. Train it again, or, for a source of one set, add "
             "them with `bandgap source-extras`."
         )
-    try:
-        return Domain.from_arrays(load_file(path))
-    except DAMAGE as error:
-        raise ArtifactError(
-            f"{path} cannot be read ({error}). Train the source model again."
-        ) from error
+    return load_fields(Domain, path)
 
 
 def judge(

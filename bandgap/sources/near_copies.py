@@ -5,7 +5,7 @@ The definition of a near-copy is that of `bandgap.structures.near_copies`.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -110,14 +110,6 @@ class StoredDistances:
         return rows
 
 
-def stored_distances(
-    arrays: Mapping[str, NDArray[Any]], *, n_nearest: int = N_NEAREST
-) -> StoredDistances:
-    """Return the distances in stored arrays, in which keys may be signed."""
-    formulas = arrays["formulas"].view(np.uint64)
-    return StoredDistances(formulas, arrays["ends"], arrays["values"], n_nearest)
-
-
 def has_distances(folder: Path) -> bool:
     """Return whether a source stores the distances. Raises ArtifactError if they are damaged."""
     arrays = load_arrays(folder)
@@ -139,7 +131,9 @@ def near_copies_in_source(folder: Path, records: Sequence[StructureRecord]) -> i
     """
     arrays = load_arrays(folder)
     if arrays is not None and set(NAMES) <= arrays.keys():
-        return stored_distances(arrays).n_near_copies(records)
+        formulas = arrays["formulas"].view(np.uint64)  # stored as signed
+        stored = StoredDistances(formulas, arrays["ends"], arrays["values"])
+        return stored.n_near_copies(records)
     source_records = shipped_records(folder)
     if source_records is None:
         return None

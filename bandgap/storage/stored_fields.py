@@ -6,8 +6,10 @@ is None. A dataclass with a `kind` is stored with it, so that a field may have o
 classes.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -15,9 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
+from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.tensors import load_tensors, save_tensors
+
 T = TypeVar("T")
+Arrays = dict[str, Tensor]
 
 APART = "diagnostics"  # a field that is not stored here
+WORDS = "words"
 
 
 def stored_fields(value: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -47,6 +55,36 @@ def restored_fields(
     if unknown := arrays.keys() - reader.used:
         raise ValueError(f"tensor {min(unknown)} is of no part of the model")
     return value
+
+
+def save_fields(value: Any, path: Path) -> None:
+    """Write a dataclass to one file, its plain values as JSON in the bytes of a tensor."""
+    arrays, plain = stored_fields(value)
+    save_tensors(arrays | words_of(plain), path)
+
+
+def words_of(plain: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return plain values as JSON in the bytes of a tensor, with its name."""
+    return {WORDS: torch.from_numpy(np.frombuffer(json.dumps(plain).encode(), np.uint8).copy())}
+
+
+def load_fields(
+    cls: type[T], path: Path, *, earlier: Callable[[Arrays], Arrays] | None = None
+) -> T:
+    """Return the dataclass that `save_fields` wrote; raise ArtifactError if the file is damaged.
+
+    `earlier` gives the tensors of earlier versions the names of today.
+    """
+    arrays = load_tensors(path, {})
+    try:
+        arrays = earlier(arrays) if earlier else arrays
+        text = arrays.pop(WORDS).numpy().tobytes()
+        plain = parse_json(text, what=WORDS, max_bytes=MAX_JSON_BYTES)
+        return restored_fields(cls, arrays, plain)
+    except DAMAGE as error:
+        raise ArtifactError(
+            f"{path} cannot be read ({error!r}). The folder is damaged; make it again."
+        ) from error
 
 
 def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:

@@ -33,7 +33,6 @@ from bandgap.jobs.resuming import checkpoint_progress
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.sources import sources_of
 from bandgap.jobs.store import JobStore
-from bandgap.predictions.domain import Domain
 from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 from bandgap.predictions.store import load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
@@ -271,11 +270,6 @@ def test_stored_files_with_damaged_bytes_are_read_or_refused_with_a_message(
         (copy / f"{name}.new").replace(copy / name)
     stored.read(copy)
     assert refused > 10
-
-
-def test_domain_of_nested_words_is_refused() -> None:
-    with pytest.raises(ArtifactError, match="stored applicability domain is damaged"):
-        Domain.from_arrays({"words": np.frombuffer(NESTED, dtype=np.uint8)})
 
 
 # -- the store

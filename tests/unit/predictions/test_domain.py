@@ -4,10 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 from sklearn.decomposition import PCA
 
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions.domain import MAX_ROWS, N_FOLDS, Domain, fit_domain
+from bandgap.storage.stored_fields import load_fields, save_fields
+from bandgap.storage.tensors import load_tensors, save_tensors
 
 RNG = np.random.default_rng(4)
 TRAIN = np.abs(RNG.normal(1.0, 0.1, (100, 12))).astype(np.float32)
@@ -95,11 +98,14 @@ def test_rows_in_the_span_of_few_components_have_no_residual():
     assert all(judgement.percentile == 1.0 for judgement in domain.judge(outside, [CH] * 20))
 
 
-def test_domain_of_an_earlier_version_judges_by_the_distance_alone(domain):
-    arrays = domain.to_arrays()
+def test_domain_of_an_earlier_version_judges_by_the_distance_alone(domain, tmp_path):
+    path = tmp_path / "domain.safetensors"
+    save_fields(domain, path)
+    arrays = load_tensors(path, {})
     for name in ("centre", "components", "residuals", "ranks"):
         del arrays[name]
-    earlier = Domain.from_arrays(arrays)
+    save_tensors(arrays, path)
+    earlier = load_fields(Domain, path)
     row = TRAIN[:1].copy()
     row[0, :2] *= (1.3, 0.8)
     (judgement,) = earlier.judge(row, [CH])
@@ -217,23 +223,26 @@ def test_fit_domain_of_many_rows_keeps_a_fixed_choice():
     assert one.target_counts == {"C": MAX_ROWS + 50, "H": MAX_ROWS + 50}
 
 
-def test_domain_arrays_through_safetensors_judge_the_same(domain):
-    from safetensors.numpy import load, save
-
-    again = Domain.from_arrays(load(save(domain.to_arrays())))
+def test_stored_domain_judges_the_same(domain, tmp_path):
+    save_fields(domain, tmp_path / "domain.safetensors")
+    again = load_fields(Domain, tmp_path / "domain.safetensors")
     rows = np.vstack([TRAIN[:2], far_row()])
     elements = [CH, {"Br"}, CH]
     assert again.judge(rows, elements) == domain.judge(rows, elements)
 
 
-def test_domain_from_damaged_arrays_is_refused(domain):
-    arrays = domain.to_arrays()
-    with pytest.raises(
-        ArtifactError, match="stored applicability domain is damaged .* Train the model again"
+def test_domain_from_damaged_tensors_is_refused(domain, tmp_path):
+    path = tmp_path / "domain.safetensors"
+    save_fields(domain, path)
+    arrays = load_tensors(path, {})
+    for damaged in (
+        {name: value for name, value in arrays.items() if name != "columns"},
+        arrays | {"words": torch.tensor([1, 2], dtype=torch.uint8)},
+        arrays | {"words": torch.full((1000,), ord("["), dtype=torch.uint8)},
     ):
-        Domain.from_arrays({k: v for k, v in arrays.items() if k != "columns"})
-    with pytest.raises(ArtifactError, match="damaged"):
-        Domain.from_arrays(arrays | {"words": np.array([1, 2], dtype=np.uint8)})
+        save_tensors(damaged, path)
+        with pytest.raises(ArtifactError, match="cannot be read .* make it again"):
+            load_fields(Domain, path)
 
 
 @pytest.mark.parametrize(
