@@ -73,7 +73,7 @@ def test_damaged_file_is_refused_and_an_earlier_run_has_none(
 
 
 def test_structures_of_a_run_of_an_earlier_version_are_known(tmp_path: Path) -> None:
-    save_known(tmp_path, [record(GAAS, "gaas")], [])
+    save_known(tmp_path, NearCopies([record(GAAS, "gaas")], n_nearest=N_NEAREST), n_learned=1)
     arrays = {
         name.removeprefix("distances."): value
         for name, value in load_file(tmp_path / KNOWN).items()
