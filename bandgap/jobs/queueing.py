@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from bandgap.jobs.estimates import (
-    LAST_RUNS,
-    Work,
-    estimate_transfer,
-    finished_jobs,
-    past_transfers,
-)
+from bandgap.jobs.estimates import LAST_RUNS, TransferTimes, finished_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
@@ -87,9 +81,7 @@ def active_first(items: Iterable[T], job_of: Callable[[T], Job | None]) -> list[
 def _estimated_seconds(jobs: JobStore, library: Library, job: Job) -> float | None:
     """Return the estimated time of a job, None where there is no estimate."""
     if job.kind == "transfer":
-        costs = {name: m.cost for name, m in library.methods().items() if m.cost is not None}
-        work = Work.of(TransferRequest.of(job.payload["request"]))
-        estimate = estimate_transfer(work, costs, past=past_transfers(jobs))
+        estimate = TransferTimes(jobs, library).estimate(TransferRequest.of(job.payload["request"]))
         return None if estimate is None else estimate.seconds
-    past = [seconds for _, _, seconds in finished_jobs(jobs, job.kind, limit=LAST_RUNS)]
+    past = [ended.seconds for ended in finished_jobs(jobs, job.kind, limit=LAST_RUNS)]
     return median(past) if past else None

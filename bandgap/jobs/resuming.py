@@ -51,9 +51,17 @@ def checkpoint_progress(home: Home, payload: Mapping[str, Any]) -> CheckpointPro
     iterations = [iteration for iteration in map(_iteration, paths) if iteration]
     if not iterations:
         return None
-    sampler = payload["request"]["settings"].get("sampler", {})
-    total = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-    return CheckpointProgress(min(iterations), total)
+    return CheckpointProgress(min(iterations), chain_iterations(payload["request"]["settings"]))
+
+
+def chain_iterations(settings: Mapping[str, Any]) -> int | None:
+    """Return the iterations of each chain by the settings of a request, None where they are usual.
+
+    >>> chain_iterations({"sampler": {"warmup": 100, "draws": 400}})
+    500
+    """
+    sampler = settings.get("sampler", {})
+    return sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
 
 
 def restart_run(jobs: JobStore, library: Library, run: RunRow) -> Job:

@@ -161,7 +161,6 @@ def test_file_of_the_server_is_offered_and_trained_from(
     at = visit("sources")
     files = next(box for box in at.selectbox if box.label == "File")
     assert files.options == ["df_5k.json (2 bytes)"]
-    assert "The number of structures, about 1, is guessed by the size of the file." in texts(at)
     next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
@@ -171,33 +170,6 @@ def test_file_of_the_server_is_offered_and_trained_from(
     ) and "dataset" not in job.payload
 
 
-def estimates(at: AppTest) -> list[str]:
-    return [c.value for c in at.caption if "epochs are needed" in c.value]
-
-
-def test_estimate_stands_before_the_training_and_grows_with_the_network(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = visit("sources")
-    (narrow,) = estimates(at)
-    assert (
-        narrow.startswith("Estimated time: about ")
-        and "costs measured on one core of another machine" in narrow
-    )
-    at.selectbox(key="hidden-own").set_value("512 and 256").run()
-    at.number_input(key="epochs-own").set_value(1000).run()
-    (wide,) = estimates(at)
-    assert (
-        "all 1,000 epochs" in wide
-        and wide.split()[3] > narrow.split()[3]
-        and wide.split()[4] == narrow.split()[4]
-    )
-    at.selectbox(key="source-own-device").set_value("cuda").run()
-    assert estimates(at)[0].startswith("There is no estimate for a GPU yet")
-    assert trainings(workspace) == []
-
-
 @pytest.mark.parametrize("installed", [True, False])
 def test_graph_network_is_trained_where_its_package_is_installed(
     visit: Visit, workspace: Workspace, installed: bool
@@ -205,10 +177,8 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     workspace.library.register_system(SystemEntry(graph=installed))
     workspace.add_labelled()
     at = visit("sources")
-    (before,) = estimates(at)
     at.selectbox(key="preset-own").set_value("megnet").run()
     assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
-    assert estimates(at) != [before]
     button = next(button for button in at.button if button.label == PRESS)
     message = (
         "A graph network needs a package that is not installed on this server: `pip install -c "
@@ -225,13 +195,16 @@ def test_graph_network_is_trained_where_its_package_is_installed(
         ]
 
 
+def test_first_training_has_no_estimate(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    assert "How long it takes is not known before the first training" in texts(visit("sources"))
+
+
 def test_estimate_rests_on_earlier_trainings_of_the_server(
     visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
-    assert (
-        "It rests on 1 earlier training on this server."
-        in estimates(visit("sources", ws=trained_source[0].id))[0]
-    )
+    text = texts(visit("sources", ws=trained_source[0].id))
+    assert "It rests on 1 earlier training on this server." in text
 
 
 def test_running_training_shows_progress_and_can_be_cancelled(

@@ -1,7 +1,5 @@
 """Sentences of the dashboard, word for word."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from app.components.posterior.pool_view import pool_sentence
 from app.components.shared import estimate_words, words
 from bandgap.foundation.progress import Update
 from bandgap.jobs.estimates import Estimate
-from bandgap.jobs.source_estimates import PastTraining, SourceWork, reference_seconds
 from bandgap.jobs.store import Event
 
 RNG = np.random.default_rng(0)
@@ -104,69 +101,39 @@ def test_names_from_users_are_shown_unchanged():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
 
 
-def test_estimate_of_one_method_names_its_range_and_what_it_rests_on():
-    assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0, "reference")}) == (
+def test_first_estimate_of_a_method_names_its_range_and_what_is_not_counted():
+    assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0)}) == (
         "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine "
-        "with two cores."
+        "with two cores. Descriptors and electron levels that are computed for the first time take "
+        "longer: some milliseconds an atom with a potential or with tight binding."
     )
 
 
 def test_estimate_of_several_methods_is_their_sum_and_names_unmeasured_ones():
-    estimates = {
-        "A": Estimate(260.0, "this method here", 3),
-        "B": Estimate(130.0, "other methods here", 4),
-    }
+    estimates = {"A": Estimate(260.0, 3), "B": Estimate(130.0, 1)}
     assert estimate_words.estimate_sentence(estimates | {"C": None}) == (
-        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 "
-        "earlier runs of the same kind on this server; measured costs, corrected by 4 runs of "
-        "other methods on this server. Not counted, as nobody has measured it: C."
+        "Estimated time: about 6 min 30 s, one after another (5 min to 8 min 30 s). It rests on 4 "
+        "earlier runs of the same kind on this server. Not counted, as nobody has measured it: C."
     )
 
 
 def test_estimate_for_a_gpu_notes_that_costs_are_of_a_cpu():
     caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
-    for basis, runs, expected in (("reference", 0, True), ("this method here", 2, False)):
-        estimates = {"A": Estimate(40.0, basis, runs)}
+    for runs, expected in ((0, True), (2, False)):
+        estimates = {"A": Estimate(40.0, runs)}
         on_cpu, on_gpu = (
             estimate_words.estimate_sentence(estimates, device=device) for device in ("cpu", "cuda")
         )
         assert on_gpu == on_cpu + (caveat if expected else "")
 
 
-SOURCE = SourceWork(n=6_000, atoms=180_000, features=1_260, hidden=(128, 64), epochs=150)
-
-
 def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
-    seconds = reference_seconds(SOURCE)
-    low, about, high = (estimate_words.rounded(seconds * factor) for factor in (0.5, 1.0, 2.0))
-    assert estimate_words.source_sentence(SOURCE, []) == (
-        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training "
-        "ends earlier when the error on held-out structures no longer falls. It rests on costs "
-        "measured on one core of another machine."
+    assert estimate_words.source_sentence(Estimate(130.0, 2), epochs=150) == (
+        "Estimated time: about 2 min (1 min 30 s to 3 min) if all 150 epochs are needed; training "
+        "ends earlier when the error on held-out structures no longer falls. It rests on 2 earlier "
+        "trainings on this server."
     )
-    assert estimate_words.source_sentence(SOURCE, [PastTraining(SOURCE, seconds)] * 2).endswith(
-        "It rests on 2 earlier trainings on this server."
-    )
-
-
-def test_estimate_of_a_source_on_a_gpu_without_data_gives_the_cpu_time():
-    text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), [])
-    assert text.startswith(
-        "There is no estimate for a GPU yet: no training on one was finished on this server. On its"
-    )
-    past = [PastTraining(replace(SOURCE, device="cuda"), 100.0)]
-    text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), past)
-    assert (
-        text.startswith("Estimated time: about 1 min 30 s (")
-        and "1 earlier training on this server" in text
-    )
-
-
-def test_estimate_of_a_source_with_a_guessed_number_notes_the_guess():
-    text = estimate_words.source_sentence(replace(SOURCE, n=61_700), [], guessed=True)
-    assert text.endswith(
-        "The number of structures, about 62,000, is guessed by the size of the file."
-    )
+    assert "not known before the first training" in estimate_words.source_sentence(None, epochs=1)
 
 
 def test_estimate_without_known_methods_reports_this():

@@ -1,7 +1,6 @@
 """The button that adds as many draws to a run as its intervals need."""
 
 import math
-from dataclasses import replace
 from typing import Literal
 
 import streamlit as st
@@ -13,7 +12,7 @@ from app.components.shared.estimate_words import rounded
 from app.components.shared.run_files import RunFiles
 from bandgap.foundation.errors import BandgapError
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.jobs.estimates import Work, estimate_transfer, past_transfers
+from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.more_draws import can_continue, extended_request
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import start_transfer
@@ -61,11 +60,8 @@ def more_draws(
 
 def _time_text(request: TransferRequest, more: int, continues: bool) -> str:
     """Return the estimated time in brackets; a run that continues samples only `more` draws."""
-    costs = {name: m.cost for name, m in stores.library().methods().items() if m.cost is not None}
-    work = Work.of(request)
-    if continues:
-        work = replace(work, iterations=more)
-    estimate = estimate_transfer(work, costs, past=past_transfers(stores.jobs()))
+    times = TransferTimes(stores.jobs(), stores.library())
+    estimate = times.estimate(request, iterations=more if continues else None)
     return "" if estimate is None else f" (about {rounded(estimate.seconds)})"
 
 

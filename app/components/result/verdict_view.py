@@ -15,7 +15,7 @@ from bandgap.evaluation.heldout import refit_sentence
 from bandgap.evaluation.result_verdict import NextStep, State, next_step
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.estimates import Work, estimate_transfer, past_transfers
+from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.refitting import parent_of, refit_of, request_for_all, start_refit
 from bandgap.jobs.rows import RunRow
 
@@ -167,9 +167,8 @@ def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -
 
 def _refit_time(run: RunRow, n_labels: int) -> str:
     """Return the estimated time of the refit in brackets, "" where there is no estimate."""
-    costs = {name: m.cost for name, m in stores.library().methods().items() if m.cost is not None}
-    work = Work.of(request_for_all(run.request, n_labels))
-    estimate = estimate_transfer(work, costs, past=past_transfers(stores.jobs()))
+    times = TransferTimes(stores.jobs(), stores.library())
+    estimate = times.estimate(request_for_all(run.request, n_labels))
     return "" if estimate is None else f" (about {rounded(estimate.seconds)})"
 
 

@@ -1,7 +1,7 @@
 """The form that trains a source model on a data set of the workspace or a file of the server."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,19 +17,10 @@ from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.entries import PresetEntry
+from bandgap.jobs.estimates import atoms_of_file, estimate_training, labelled_atoms
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
-from bandgap.jobs.source_estimates import (
-    Molecules,
-    PastTraining,
-    descriptor_features,
-    molecules_in,
-    molecules_of,
-    past_trainings,
-    requested_work,
-)
 from bandgap.jobs.sources import MAX_NAME
-from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import SourceRequest
 
 MIN_LABELLED = 50
@@ -55,13 +46,13 @@ class TrainingData:
         The fields of the job that name the data.
     name
         Name of the data.
-    molecules
-        Returns the number and elements of the structures, given earlier trainings.
+    n_atoms
+        Number of atoms in its structures, None where it is not known.
     """
 
     config: dict[str, Any]
     name: str
-    molecules: Callable[[Sequence[PastTraining]], Molecules]
+    n_atoms: int | None
 
 
 def source_form(
@@ -103,9 +94,7 @@ def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) 
             f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})"
         ),
     )
-    return TrainingData(
-        {"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked])
-    )
+    return TrainingData({"dataset": picked}, datasets[picked].name, _atoms(picked, usable[picked]))
 
 
 def _choose_file(files: list[ServerFile]) -> TrainingData:
@@ -117,9 +106,7 @@ def _choose_file(files: list[ServerFile]) -> TrainingData:
     level = right_column.selectbox(
         "Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP
     )
-    return TrainingData(
-        {"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past)
-    )
+    return TrainingData({"file": name, "level": level}, name, atoms_of_file(stores.jobs(), name))
 
 
 @st.fragment
@@ -146,12 +133,11 @@ def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> Non
     missing = preset == MEGNET and not stores.graph_installed()
     if missing:
         st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
-    past = past_trainings(stores.jobs())
-    molecules = data.molecules(past)
-    features = _features(preset, presets, elements=molecules.elements)
-    device = stores.device_of(request.device)
-    work = requested_work(request, molecules, features=features, device=device)
-    st.caption(source_sentence(work, past, guessed=molecules.guessed))
+    estimate = None
+    if data.n_atoms is not None:
+        device = stores.device_of(request.device)
+        estimate = estimate_training(stores.jobs(), request, n_atoms=data.n_atoms, device=device)
+    st.caption(source_sentence(estimate, epochs=request.max_epochs))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
         source_name = " ".join(name.split()) or f"trained on {data.name}"
@@ -159,12 +145,12 @@ def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> Non
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _molecules(dataset: str, usable: int) -> Molecules:
-    """Return number and elements of a data set's structures.
+def _atoms(dataset: str, usable: int) -> int:
+    """Return the number of atoms in a data set's structures.
 
     `usable`, the number of labelled structures, is part of the key of the cache.
     """
-    return molecules_of(stores.library(), dataset)
+    return labelled_atoms(stores.library(), dataset)
 
 
 def _request(key: str, preset: str) -> SourceRequest:
@@ -240,15 +226,6 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
         return
     session.choose("source", source)
     st.rerun()
-
-
-def _features(preset: str, presets: Mapping[str, PresetEntry], *, elements: int) -> int:
-    """Return the number of features of a descriptor for structures with so many elements."""
-    if preset == MEGNET:
-        return GraphConfig(("H",)).n_features
-    return (
-        descriptor_features(elements) if preset == ELEMENTS_OF_DATA else presets[preset].n_features
-    )
 
 
 def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:

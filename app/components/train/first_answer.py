@@ -7,8 +7,8 @@ import streamlit as st
 from app.components.shared import stores
 from app.components.shared.estimate_words import rounded
 from app.components.shared.guide_links import help_link
-from app.components.train.transfer_times import TransferTimes
 from app.components.train.unseen_elements import Methods, Unseen, tested_alike, too_few_known
+from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import any_started

@@ -16,7 +16,6 @@ from app.components.train.first_answer import with_first_answer
 from app.components.train.method_choice import OwnError, choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
 from app.components.train.split_choice import choose_split, usual_lengths, usual_n
-from app.components.train.transfer_times import TransferTimes
 from app.components.train.unseen_elements import (
     n_taken,
     tested_alike,
@@ -35,6 +34,7 @@ from bandgap.descriptors.electron_levels import (
 )
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
+from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
@@ -131,7 +131,7 @@ def setup_form(
             levels=preset_levels(proposal, picked, kind=target.kind),
             more=more,
         )
-    times = TransferTimes(dataset, source, methods, usable=total)
+    times = TransferTimes(stores.jobs(), stores.library())
     for name, place in choice.time_places.items():
         if estimate := times.estimate(with_method(base, name, methods[name], sampler_lengths)):
             place.caption(f"About {rounded(estimate.seconds)}.")
@@ -254,8 +254,9 @@ def start_button(
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
+        estimates = {methods[str(r.method)].title: times.estimate(r) for r in requests}
         device = stores.device_of(requests[0].device)
-        time_text = estimate_sentence(times.estimates(requests), device=device)
+        time_text = estimate_sentence(estimates, device=device)
         st.caption(" ".join(filter(None, [time_text, features_sentence(source, usable)])))
     label = "Start the transfer" if n_chosen < 2 else f"Start {n_chosen} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"

@@ -64,21 +64,15 @@ def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
 
 def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:
-    """Return the work of a finished training, for the estimates of `jobs.source_estimates`."""
+    """Return the work of a finished training, for the estimates of `jobs.estimates`."""
     from bandgap.foundation.machine import choose_device
     from bandgap.storage.manifests import read_manifest
 
-    manifest = read_manifest(folder, kind="source")
-    work = {
-        "n": manifest["card"]["n_structures"],
+    return {
         "atoms": sum(record.n_atoms for record in data.records),
-        "features": manifest["network"]["n_features"],
-        "epochs": len(manifest["history"]),
+        "epochs": len(read_manifest(folder, kind="source")["history"]),
         "device": choose_device(device).type,
     }
-    if manifest["card"].get("graph"):
-        work["graph"] = True
-    return work
 
 
 def labelled_molecules(

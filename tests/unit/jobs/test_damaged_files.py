@@ -26,7 +26,7 @@ from bandgap.jobs import lock
 from bandgap.jobs.added_sources import ARCHIVE, unpack
 from bandgap.jobs.database import Database, StoreError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
-from bandgap.jobs.estimates import atoms_to_describe, past_transfers
+from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.resuming import checkpoint_progress
@@ -321,8 +321,7 @@ def read_all(home: Home, dataset_id: str) -> None:
     library.files(dataset_id)
     library.methods()
     lock.worker_status(store.database)
-    past_transfers(store)
-    atoms_to_describe(store, library.dataset(WS, dataset_id), "toy")
+    TransferTimes(store, library)
 
 
 @pytest.mark.parametrize("column", ["payload", "result"])

@@ -11,11 +11,11 @@ import pytest
 from ase.io import write
 
 from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.jobs.estimates import finished_jobs
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.server_files import VARIABLE
-from bandgap.jobs.source_estimates import descriptor_features, past_trainings
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
@@ -110,16 +110,9 @@ def test_source_of_a_data_set_belongs_to_its_workspace_alone(home):
         "C",
         "O",
     )
-    (past,) = past_trainings(JobStore(home))
-    assert (past.work.n, past.work.hidden, past.work.epochs, past.work.device) == (
-        36,
-        (6, 4),
-        3,
-        "cpu",
-    )
-    assert past.work.features == descriptor_features(3) and past.work.atoms == sum(
-        v.n_atoms for v in verdicts(home)
-    )
+    (ended_job,) = finished_jobs(JobStore(home), "train_source")
+    n_atoms = sum(v.n_atoms for v in verdicts(home))
+    assert ended_job.result["work"] == {"atoms": n_atoms, "epochs": 3, "device": "cpu"}
     assert sources_by_id(home, STRANGER) == {}
     with pytest.raises(
         InputError, match="No source model .* Known: none yet. Choose one of these."
@@ -168,8 +161,6 @@ def test_graph_network_is_trained_with_its_readout_as_descriptor(home):
     source = sources_by_id(home, WS)[job.subject]
     assert source.card["graph"].startswith("MEGNet") and source.card["n_structures"] == 36
     assert load_source(source.folder).descriptor.graph.config.species == ("C", "H", "O")
-    (past,) = past_trainings(JobStore(home))
-    assert past.work.graph and past.work.features == 160
 
 
 def failed(home: Home, job: Job) -> str:
