@@ -47,9 +47,9 @@ def sections() -> None:
         return
     dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
     counts = stores.library().counts(dataset.id)
-    job = stores.jobs().latest(session.workspace(), dataset.id)
+    job = stores.latest(dataset.id)
     if job is not None and job.kind in CHECKS and job.state != "finished":
-        job_panel(job, noun="check")
+        job_panel(job)
         required = "labelled" if job.kind in LABELLING else "all"
         if not job.active and not counts[required] and st.button("Check the files again"):
             carry_out(lambda: uploads.check_again(job))

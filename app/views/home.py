@@ -15,7 +15,6 @@ from app.components.shared.run_files import finished_runs
 from app.components.shared.stores import MIN_LABELLED
 from app.components.workspaces.browser import other_workspaces
 from app.components.workspaces.workspace_list import continue_section, workspaces_section
-from bandgap.jobs.added_runs import ADD_RUN
 from bandgap.jobs.store import Job
 
 LEAD = (
@@ -37,23 +36,6 @@ STEPS = {
     "held out.",
     "predict": "Upload structures without a gap; each gets one with an interval, and a warning "
     "where little is known.",
-}
-# Names of jobs whose kind is not an English word.
-NOUNS = {
-    "import_demo": "check",
-    "import_folder": "check",
-    "read_calculations": "reading of calculations",
-    "label_calculations": "check",
-    "shapes": "reading",
-    "domain": "comparison",
-    "add_source": "check of the source model",
-    "add_run": "check of the run",
-    "predict": "prediction",
-    "propose": "proposal of molecules",
-    "train_source": "training of the source model",
-    "learning_curve": "learning curve",
-    "structure_map": "map of the structures",
-    "explain": "explanation of predictions",
 }
 Target = Literal["demo", "data", "train", "result", "predict"]
 
@@ -90,7 +72,7 @@ def page() -> None:
     jobs = stores.jobs().jobs(session.workspace(), limit=500)
     contents = contents_of_workspace(jobs)
     for job in [job for job in jobs if job.active][:SHOWN_JOBS]:
-        job_panel(job, noun=NOUNS.get(job.kind, job.kind))
+        job_panel(job)
     workspaces = [] if jobs or contents.datasets else other_workspaces()
     if workspaces:
         continue_section(workspaces)
@@ -122,7 +104,7 @@ def contents_of_workspace(jobs: list[Job]) -> Contents:
         labelled=max(labelled, default=0),
         most_labelled=most_labelled,
         active=sum(job.active for job in jobs),
-        finished=ended.count("transfer") + ended.count(ADD_RUN),
+        finished=ended.count("transfer") + ended.count("add_run"),
         predictions=ended.count("predict"),
     )
 

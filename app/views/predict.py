@@ -1,6 +1,5 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from app.components.shared.run_files import (
 )
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
+from bandgap.jobs.predicting import start_prediction
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
@@ -73,7 +73,7 @@ def result(run: RunRow, job: Job, *, primary: bool) -> None:
     `primary` is whether its button may be the primary one of the page.
     """
     if job.state != "finished":
-        job_panel(job, noun="prediction")
+        job_panel(job)
         if job.state in resuming.STOPPED:
             stopped(job, primary=primary)
         return
@@ -152,7 +152,13 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
                 if table is None
                 else uploaded_payload(table.getvalue(), column=baseline, name=table.name)["table"]
             )
-            submit = partial(_submit, run, baselines)
+            submit = partial(
+                start_prediction,
+                stores.jobs(),
+                run,
+                key=session.form_key("predict"),
+                baselines=baselines,
+            )
             if dataset is None:
                 dataset = uploads.store_files(
                     files, form="predict", purpose="prediction", then=submit
@@ -165,17 +171,6 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
     uploads.release(*files, table)
     session.renew("predict")
     st.rerun()
-
-
-def _submit(run: RunRow, baselines: Mapping[str, Any] | None, dataset: Dataset) -> Job:
-    """Submit the prediction of a data set; the same form instance gives the same job."""
-    key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
-    payload: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
-    if baselines is not None:
-        payload["baselines"] = {name: baselines[name] for name in ("ids", "files", "gaps_eV")}
-    return stores.submit(
-        "predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **payload
-    )
 
 
 def _files() -> list[Any]:

@@ -136,7 +136,7 @@ def result(run: RunRow, lists: list[Job]) -> None:
         )
     job = by_id[picked]
     if job.state != "finished":
-        job_panel(job, noun="proposal of molecules")
+        job_panel(job)
         return
     try:
         proposals = load_proposals(stores.home(), run.id, job.id)

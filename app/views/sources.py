@@ -14,16 +14,13 @@ from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.waiting import registered
-from app.components.sources.run_upload import run_upload
+from app.components.sources.archive_form import run_upload, source_upload
 from app.components.sources.source_setup import source_form
-from app.components.sources.source_upload import source_upload
 from bandgap import plots
 from bandgap.jobs.deletions import KEPT_DAYS, bin_source
-from bandgap.jobs.sources import Source
-from bandgap.jobs.store import Job
+from bandgap.jobs.sources import JOB_ORIGINS, Source
 from bandgap.sources.cards import extras_sentence
 
-NOUNS = {"train_source": "training", "add_source": "check of the source model"}
 CAPTION = (
     "Error on structures that the network did not learn from. A curve that still falls at its end "
     "asks for more epochs; a dotted curve far below the solid one asks for more structures."
@@ -35,11 +32,12 @@ def page() -> None:
         "Source models",
         "Networks that learned gaps from many structures; a transfer starts from one.",
     )
-    jobs = stores.source_jobs()
-    active = [job for job in jobs if job.active]
+    active = [job for job in stores.source_jobs() if job.active]
     for job in active:
-        job_panel(job, noun=NOUNS[job.kind])
-    unfinished_job(jobs)
+        job_panel(job)
+    selected = stores.latest(session.selected_id("source"), *JOB_ORIGINS)
+    if selected is not None and not selected.is_current:
+        job_panel(selected)
     registered("source")
     sources = stores.sources()
     if sources:
@@ -53,17 +51,6 @@ def page() -> None:
         source_upload()
     run_upload()
     bin_expander()
-
-
-def unfinished_job(jobs: list[Job]) -> None:
-    """Show how the job of the source model in the address ended, if it did not finish."""
-    for job in jobs:
-        if (
-            job.subject == session.selected_id("source")
-            and not job.active
-            and job.state != "finished"
-        ):
-            job_panel(job, noun=NOUNS[job.kind])
 
 
 def present(sources: dict[str, Source]) -> None:

@@ -73,7 +73,7 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
     run = selected_run(runs)
     session.choose("run", run.id)
     if is_active(runs[0], jobs) and not is_active(run, jobs):
-        job_panel(jobs[runs[0].job], noun="transfer")
+        job_panel(jobs[runs[0].job])
     if run.job in jobs:
         run_now(run, jobs[run.job])
     transfers = stores.jobs_of("transfer")

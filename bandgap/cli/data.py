@@ -136,7 +136,7 @@ def add_run(
     the worker adds it to the list of runs. The data set that it learned from is not added.
     """
     from bandgap.foundation.machine import set_threads
-    from bandgap.jobs.added_runs import add_run_archive, check_run
+    from bandgap.jobs.added_runs import RUNS, check_run
     from bandgap.jobs.housekeeping import MAX_NAME
     from bandgap.storage.run_archives import opened_run, run_archive
 
@@ -146,7 +146,7 @@ def add_run(
         check_run(folder)
     data = path.read_bytes() if path.is_file() else run_archive(path)
     title = name or path.resolve().name.removesuffix(".zip")[:MAX_NAME]
-    job = add_run_archive(jobs, library, id, data, name=title)
+    job = RUNS.add_archive(jobs, library, id, data, name=title)
     state = "is there already" if job.state == "finished" else "is stored"
     print_note(f"The run {job.payload['name']!r} {state}; open the page Result to see it.")
 

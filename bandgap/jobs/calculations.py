@@ -1,6 +1,5 @@
 """Calculations that were uploaded: start their reading, read the table, make a data set of it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home, calculation_paths
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, StoredFile
-from bandgap.jobs.store import Job
+from bandgap.jobs.store import Job, JobStore
 
 _MAX_NAMES = 5  # calculations that a warning names
 
@@ -73,7 +72,7 @@ def add_labelled_dataset(
     *,
     name: str,
     dataset_id: str,
-    submit: Callable[..., Job],
+    jobs: JobStore,
 ) -> Dataset:
     """Store the structures of calculations as a data set and queue the job that labels it.
 
@@ -87,8 +86,8 @@ def add_labelled_dataset(
         Its table.
     name, dataset_id
         Name and id of the new data set. Where the id exists, nothing is changed.
-    submit
-        Queues a job, with the arguments of `app.components.shared.stores.submit`.
+    jobs
+        Store of the jobs.
 
     Raises
     ------
@@ -107,14 +106,16 @@ def add_labelled_dataset(
     file = StoredFile("calculations.extxyz", library.home.save_upload(data), len(data))
 
     def submit_labels(dataset: Dataset) -> Job:
-        return submit(
+        return jobs.start(
+            dataset.workspace,
             "label_calculations",
-            f"Checking {dataset.name}",
+            title=f"Checking {dataset.name}",
+            payload={
+                "dataset": dataset.id,
+                "level_of_theory": "; ".join(table.levels),
+                "problems": table.problems(),
+            },
             subject=dataset.id,
-            key=f"label-{dataset.id}",
-            dataset=dataset.id,
-            level_of_theory="; ".join(table.levels),
-            problems=table.problems(),
         )
 
     return library.add_dataset(

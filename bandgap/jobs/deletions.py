@@ -57,7 +57,7 @@ def bin_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
     parts = parts_of_run(jobs, run)
-    moved_jobs = tuple(job.id for job in (*parts.transfers, *parts.predictions, *parts.other_jobs))
+    moved_jobs = tuple(job.id for job in parts.jobs)
     deletion = Deletion(
         "run", run.id, run.workspace, run.title, time.time(), moved_jobs, parts.datasets
     )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Final
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.added_runs import ADD_RUN
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
@@ -28,7 +27,7 @@ def no_labels_text(jobs: JobStore, library: Library, run: RunRow) -> str:
     if run.dataset in {dataset.id for dataset in library.datasets(run.workspace)}:
         return ""
     job = jobs.job(run.workspace, run.job)
-    if job is not None and job.kind == ADD_RUN:
+    if job is not None and job.kind == "add_run":
         return (
             "This run was made elsewhere and came without its labelled structures, so its labels "
             "cannot be compared with a prediction. Where they are, `bandgap explain` does it."
@@ -52,10 +51,7 @@ def start_explanation(
     predicted = jobs.job(run.workspace, prediction)
     if predicted is None:
         raise InputError("This workspace has no such prediction. Choose one from the list.")
-    earlier = explanation_job(jobs, run, prediction=prediction, n=n, row=row)
-    if earlier is not None and earlier.active:
-        return earlier
-    return jobs.submit(
+    return jobs.start(
         run.workspace,
         KIND,
         title=f"Explaining predictions of {run.title}",
@@ -68,7 +64,7 @@ def start_explanation(
             "n": n,
         },
         subject=_subject(prediction, n=n, row=row),
-        submit_key=f"explain-{prediction}-{row}-{earlier.id if earlier else 'first'}",
+        again=True,
     )
 
 

@@ -11,7 +11,6 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.replacement import recover_all
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
-from bandgap.jobs.learning_curves import curve_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import ACTIVE, Job, JobStore
@@ -161,11 +160,12 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
         return
     parts = parts_of_run(jobs, run)
-    for job in parts.transfers:
-        resuming.drop_checkpoints(library.home, job.payload)
-    for job in parts.predictions:
-        folder = resuming.unfinished_prediction_folder(library.home, job.payload)
-        shutil.rmtree(folder, ignore_errors=True)
+    for job in parts.jobs:
+        if job.kind == "transfer":
+            resuming.drop_checkpoints(library.home, job.payload)
+        elif job.kind == "predict":
+            folder = resuming.unfinished_prediction_folder(library.home, job.payload)
+            shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
     dataset_values = (json.dumps(parts.datasets), run.workspace)
     sets = (
@@ -177,7 +177,7 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
             "DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace)
         )
         connection.execute("DELETE FROM run_note WHERE run = ?", (run.id,))
-        jobs.forget(run.workspace, [*parts.transfers, *parts.predictions, *parts.other_jobs])
+        jobs.forget(run.workspace, parts.jobs)
         for table in ("structure", "dataset_file"):
             connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", dataset_values)
         connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", dataset_values)
@@ -185,14 +185,9 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
 
 @dataclass(frozen=True)
 class RunParts:
-    """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted.
+    """What belongs to a run alone: its jobs, and the ids of structures uploaded to be predicted."""
 
-    `other_jobs` are its proposals of molecules, explanations and learning curves.
-    """
-
-    transfers: tuple[Job, ...]
-    predictions: tuple[Job, ...]
-    other_jobs: tuple[Job, ...]
+    jobs: tuple[Job, ...]
     datasets: tuple[str, ...]
 
 
@@ -201,45 +196,28 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
 
     Raises InputError while a job of the run, or its refit, is queued or running.
     """
-    all_predictions = _predictions(jobs, run.workspace)
-    predictions = [job for job in all_predictions if _is_of_run(job, run)]
-    all_transfers = jobs.jobs(run.workspace, kinds=["transfer", "add_run"], limit=10_000)
-    transfers = [job for job in all_transfers if job.subject == run.id]
-    refits = [job for job in all_transfers if job.payload.get(resuming.PARENT) == run.id]
-    all_proposals = jobs.jobs(run.workspace, kinds=["propose"], limit=10_000)
-    proposals = [job for job in all_proposals if _is_of_run(job, run)]
-    all_explanations = jobs.jobs(run.workspace, kinds=["explain"], limit=10_000)
-    explanations = [job for job in all_explanations if _is_of_run(job, run)]
-    other_jobs = [*proposals, *explanations, *curve_jobs(jobs, run)]
-    all_maps = jobs.jobs(run.workspace, kinds=["structure_map"], limit=10_000)
-    maps = [job for job in all_maps if _is_of_run(job, run)]  # they belong to the data set
-    for job in (*transfers, *refits, *predictions, *other_jobs, *maps):
+    all_jobs = jobs.jobs(run.workspace, limit=-1)
+    run_jobs = [job for job in all_jobs if run.id in (job.subject, job.payload.get("run"))]
+    refits = [job for job in all_jobs if job.payload.get(resuming.PARENT) == run.id]
+    for job in (*run_jobs, *refits):
         if job.active:
             raise InputError(
                 f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run."
             )
-    datasets = {str(job.payload["dataset"]) for job in predictions}
-    datasets -= {str(job.payload["dataset"]) for job in all_predictions if not _is_of_run(job, run)}
+    datasets = {job.payload["dataset"] for job in run_jobs if job.kind == "predict"}
+    datasets -= {
+        job.payload["dataset"]
+        for job in all_jobs
+        if job.kind == "predict" and job.payload["run"] != run.id
+    }
     rows = jobs.database.rows(
         "SELECT id FROM dataset WHERE id IN (SELECT value FROM json_each(?))"
         " AND workspace = ? AND purpose = 'prediction' ORDER BY id",
         json.dumps(sorted(datasets)),
         run.workspace,
     )
-    return RunParts(
-        tuple(transfers),
-        tuple(predictions),
-        tuple(other_jobs),
-        tuple(row["id"] for row in rows),
-    )
-
-
-def _predictions(jobs: JobStore, workspace: str) -> list[Job]:
-    return jobs.jobs(workspace, kinds=["predict"], limit=10_000)
-
-
-def _is_of_run(job: Job, run: RunRow) -> bool:
-    return bool(job.payload.get("run") == run.id)
+    own_jobs = [job for job in run_jobs if job.kind != "structure_map"]  # a map is of the data set
+    return RunParts(tuple(own_jobs), tuple(row["id"] for row in rows))
 
 
 def checked_name(name: str) -> str:

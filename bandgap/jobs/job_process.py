@@ -21,6 +21,7 @@ from bandgap.foundation.machine import limit_memory
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, owner_only
+from bandgap.jobs.kinds import KINDS
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 
@@ -28,21 +29,8 @@ log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300  # characters
-# Not started where the quota is reached.
-QUOTA_KINDS = ("transfer", "predict", "propose", "train_source")
 CANCEL_S = 0.25  # seconds between two looks for a request to cancel
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
-# Kinds that read files; the others compute.
-READING_KINDS = (
-    "check",
-    "import_demo",
-    "import_folder",
-    "read_calculations",
-    "label_calculations",
-    "shapes",
-    "add_source",
-    "add_run",
-)
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -56,7 +44,7 @@ class JobLimits:
 
 def limits_of(kind: str) -> JobLimits:
     """Return the limits of a job: of reading files, or of computing."""
-    if kind in READING_KINDS:
+    if KINDS[kind].reads_files:
         return JobLimits(1_800.0, 8_000_000_000)
     return JobLimits(14 * 86_400.0, sys.maxsize)
 
@@ -147,7 +135,7 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
 
     progress = JobProgress(store, job.id)
     try:
-        if job.kind in QUOTA_KINDS:
+        if KINDS[job.kind].fills_disk:
             check_quota(Library(store.home), job.workspace)
         with _warnings_in_job_log(progress), owner_only():
             try:

@@ -1,4 +1,4 @@
-"""Start the measurement of a run's learning curve, and find its jobs."""
+"""Start the measurement of a run's learning curve, and find its file."""
 
 from pathlib import Path
 
@@ -21,10 +21,7 @@ def start_curve(jobs: JobStore, library: Library, run: RunRow, *, n_seeds: int =
     if transfer is None or transfer.state != "finished":
         raise InputError(f"{run.title} is not finished. Only a finished run has a learning curve.")
     dataset = library.dataset(run.workspace, run.dataset)
-    earlier = curve_jobs(jobs, run)
-    if earlier and earlier[0].active:
-        return earlier[0]
-    return jobs.submit(
+    return jobs.start(
         run.workspace,
         KIND,
         title=f"Learning curve of {run.title}",
@@ -35,13 +32,8 @@ def start_curve(jobs: JobStore, library: Library, run: RunRow, *, n_seeds: int =
             "n_seeds": n_seeds,
         },
         subject=run.id,
-        submit_key=f"curve-{run.id}-{earlier[0].id if earlier else 'first'}",
+        again=True,
     )
-
-
-def curve_jobs(jobs: JobStore, run: RunRow) -> list[Job]:
-    """Return the jobs that measure the learning curve of a run, the newest first."""
-    return jobs.jobs(run.workspace, kinds=[KIND], subject=run.id, limit=10_000)
 
 
 def curve_path(home: Home, run_id: str) -> Path:

@@ -55,7 +55,7 @@ def start_transfer(
     gaps = _gaps(library, dataset)
     work = _work_of(dataset, gaps, source=source, request=request, parent=parent)
     earlier = _of_work(_transfers(jobs, workspace), work)
-    if earlier and _need_not_start(earlier[0]):
+    if earlier and earlier[0].is_current:
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
@@ -104,7 +104,7 @@ def any_started(
     transfers = _transfers(jobs, dataset.workspace)
     for request in requests:
         earlier = _of_work(transfers, _work_of(dataset, gaps, source=source, request=request))
-        if earlier and _need_not_start(earlier[0]):
+        if earlier and earlier[0].is_current:
             return True
     return False
 
@@ -123,10 +123,6 @@ def _transfers(jobs: JobStore, workspace: str) -> list[Job]:
 def _of_work(transfers: Sequence[Job], work: str) -> list[Job]:
     """Return the jobs that compute this, newest first."""
     return [job for job in transfers if job.payload.get("work", "") == work]
-
-
-def _need_not_start(job: Job) -> bool:
-    return job.active or job.state == "finished"
 
 
 def _gaps(library: Library, dataset: Dataset) -> str:

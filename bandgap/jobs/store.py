@@ -18,31 +18,12 @@ from bandgap.foundation.progress import Update
 from bandgap.jobs.database import Database, row_damage_reported
 from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.home import Home
+from bandgap.jobs.kinds import KINDS, Lane
 
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "finished", "interrupted"]
 Ending = Literal["cancelled", "failed", "finished", "interrupted"]
-Lane = Literal["short", "long"]
 
 ACTIVE: tuple[State, ...] = ("queued", "running", "cancelling")
-
-_LANES: Mapping[str, Lane] = {
-    "check": "short",
-    "import_demo": "short",
-    "import_folder": "short",
-    "read_calculations": "short",
-    "label_calculations": "short",
-    "shapes": "short",
-    "domain": "short",
-    "add_source": "short",
-    "add_run": "short",
-    "predict": "short",
-    "propose": "long",
-    "transfer": "long",
-    "train_source": "long",
-    "learning_curve": "long",
-    "structure_map": "short",
-    "explain": "short",
-}
 
 
 @dataclass(frozen=True)
@@ -66,6 +47,11 @@ class Job:
     @property
     def active(self) -> bool:
         return self.state in ACTIVE
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is active or finished, so that the same job need not be started."""
+        return self.active or self.state == "finished"
 
 
 _COLUMNS = tuple(field.name for field in fields(Job))
@@ -92,6 +78,26 @@ class JobStore:
 
     # -- for the dashboard
 
+    def start(
+        self,
+        workspace: str,
+        kind: str,
+        *,
+        title: str,
+        payload: Mapping[str, Any],
+        subject: str,
+        again: bool = False,
+    ) -> Job:
+        """Queue a job about a subject, or return the newest one of its kind if it is current.
+
+        With `again` a finished one is repeated. Two calls make one job.
+        """
+        with self.database.writing():
+            earlier = self.latest(workspace, subject, kind)
+            if earlier is not None and (earlier.active or (earlier.is_current and not again)):
+                return earlier
+            return self.submit(workspace, kind, title=title, payload=payload, subject=subject)
+
     def submit(
         self,
         workspace: str,
@@ -116,7 +122,7 @@ class JobStore:
                     job_id,
                     workspace,
                     kind,
-                    _LANES[kind],
+                    KINDS[kind].lane,
                     title,
                     json.dumps(payload),
                     subject,
@@ -147,30 +153,27 @@ class JobStore:
         )
         return _job(row) if row else None
 
-    def latest(self, workspace: str, subject: str) -> Job | None:
-        """Return the newest job about a data set, a run or a prediction, or None."""
-        row = self.database.row(
-            "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY rowid DESC LIMIT 1",
-            subject,
-            workspace,
-        )
-        return _job(row) if row else None
+    def latest(self, workspace: str, subject: str, *kinds: str) -> Job | None:
+        """Return the newest job about a subject, of these kinds if any are given, or None."""
+        newest = self.jobs(workspace, kinds=kinds or tuple(KINDS), subject=subject, limit=1)
+        return newest[0] if newest else None
 
     def jobs(
         self,
         workspace: str,
         *,
-        kinds: Sequence[str] = tuple(_LANES),
+        kinds: Sequence[str] = tuple(KINDS),
         subject: str | None = None,
         limit: int = 200,
     ) -> list[Job]:
         """Return the newest jobs of a workspace, or those about one `subject`, newest first."""
         marks = ", ".join("?" * len(kinds))
+        about, values = ("", ()) if subject is None else (" AND subject = ?", (subject,))
         query = (
-            f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks})"
-            " AND (? IS NULL OR subject = ?) ORDER BY rowid DESC LIMIT ?"
+            f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}){about}"
+            " ORDER BY rowid DESC LIMIT ?"
         )
-        rows = self.database.rows(query, workspace, *kinds, subject, subject, limit)
+        rows = self.database.rows(query, workspace, *kinds, *values, limit)
         return [_job(row) for row in rows]
 
     def jobs_before(self, job: Job) -> list[Job]:
@@ -179,7 +182,7 @@ class JobStore:
             "SELECT * FROM job WHERE lane = ? AND id != ? AND (state IN ('running', 'cancelling')"
             " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))"
             " ORDER BY rowid",
-            _LANES[job.kind],
+            KINDS[job.kind].lane,
             job.id,
             job.id,
         )

@@ -31,8 +31,9 @@ from bandgap.jobs.housekeeping import (
     drop_unused_uploads,
 )
 from bandgap.jobs.job_process import job_main, limits_of, run_job
+from bandgap.jobs.kinds import Lane
 from bandgap.jobs.library import Library
-from bandgap.jobs.store import Job, JobStore, Lane
+from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.workspaces import drop_unused_workspaces
 
 log = logging.getLogger(__name__)

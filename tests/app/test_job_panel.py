@@ -18,7 +18,7 @@ def page() -> None:
     stored_job = st.session_state.pop("as drawn", None)
     job = stored_job or stores.jobs().job(st.session_state["workspace"], st.session_state["job"])
     assert job is not None
-    job_panel(job, noun="transfer")
+    job_panel(job)
 
 
 def test_cancel_works_when_the_job_has_started_after_drawing(workspace: Workspace) -> None:

@@ -10,7 +10,8 @@ from streamlit.testing.v1 import AppTest
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
-from bandgap.jobs.learning_curves import curve_jobs, curve_path, start_curve
+from bandgap.jobs.learning_curves import KIND, curve_path, start_curve
+from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
 
@@ -39,6 +40,10 @@ def workspace(tmp_path, trained, monkeypatch) -> Workspace:
     return Workspace(trained[0].id, Home(folder))
 
 
+def curve_jobs(workspace: Workspace) -> list[Job]:
+    return workspace.jobs.jobs(workspace.id, kinds=[KIND])
+
+
 def button(at: AppTest, label: str):
     """Return the button whose label begins with this text."""
     return next(b for b in at.button if b.label.startswith(label))
@@ -52,11 +57,11 @@ def test_button_measures_the_curve_and_the_page_says_what_more_labels_give(
     at = visit("result", run=run.id)
     button(at, "Measure the learning curve (at most about").click().run()
     assert not at.exception
-    (job,) = curve_jobs(workspace.jobs, run)
+    (job,) = curve_jobs(workspace)
     assert job.title == f"Learning curve of {run.title}"
     assert job.active and button(at, "Cancel")
     work_all(workspace.home)
-    (job,) = curve_jobs(workspace.jobs, run)
+    (job,) = curve_jobs(workspace)
     assert (job.state, job.error) == ("finished", "")
     at = visit("result", run=run.id)
     assert f"**{job.result['sentence']}**" in texts(at).replace("\\", "")
@@ -83,7 +88,7 @@ def test_cancelled_measurement_leaves_no_curve_and_can_be_started_again(
     at = visit("result", run=run.id)
     assert "The learning curve was cancelled" in "\n".join(w.value for w in at.warning)
     button(at, "Measure the learning curve").click().run()
-    assert len(curve_jobs(workspace.jobs, run)) == 2
+    assert len(curve_jobs(workspace)) == 2
 
 
 def test_damaged_curve_is_named_and_can_be_measured_again(

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.added_runs import add_run_archive
+from bandgap.jobs.added_runs import RUNS
 from bandgap.jobs.explanations import explanation_path, start_explanation
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
@@ -81,7 +81,7 @@ def test_runs_whose_labels_are_not_there_offer_no_comparison_with_them(
     _, run, prediction = trained
     library, jobs = workspace.library, workspace.jobs
     archive = run_archive(workspace.home.run_folder(run), name="copy")
-    adding = add_run_archive(jobs, library, workspace.id, archive, name="copy")
+    adding = RUNS.add_archive(jobs, library, workspace.id, archive, name="copy")
     work_all(workspace.home)
     added = library.run(workspace.id, adding.payload["run"])
     assert added is not None

@@ -82,11 +82,11 @@ def calculations_view() -> bool:
     if not uploaded:
         return False
     calculations = uploaded[0]
-    job = stores.jobs().latest(session.workspace(), calculations.id)
+    job = stores.latest(calculations.id)
     with st.container(border=True, key="calculations"):
         st.subheader("Calculations", anchor=False)
         if job is not None and job.state != "finished":
-            job_panel(job, noun="reading of calculations")
+            job_panel(job)
             if not job.active:
                 _ended(calculations, job)
             return True
@@ -101,11 +101,10 @@ def calculations_view() -> bool:
 
 
 def _submit_reading(dataset: Dataset, *, keep_unconverged: bool) -> Job:
-    return stores.submit(
+    return stores.start(
         "read_calculations",
         f"Reading {dataset.name}",
         subject=dataset.id,
-        key=f"read-calculations-{dataset.id}",
         dataset=dataset.id,
         keep_unconverged=keep_unconverged,
     )
@@ -174,7 +173,7 @@ def _make_dataset(calculations: Dataset, table: CalculationTable, *, name: str) 
             table,
             name=name,
             dataset_id=str(uuid.UUID(session.form_key(form))),
-            submit=stores.submit,
+            jobs=stores.jobs(),
         )
         delete_dataset(stores.library(), session.workspace(), calculations.id)
     except BandgapError as error:

@@ -143,11 +143,10 @@ def _folder_form(names: list[str]) -> None:
                 entry,
                 origin="folder",
                 dataset_id=str(uuid.UUID(session.form_key("folder"))),
-                then=lambda new: stores.submit(
+                then=lambda new: stores.start(
                     "import_folder",
                     f"Reading {entry}",
                     subject=new.id,
-                    key=f"import-{new.id}",
                     dataset=new.id,
                     entry=entry,
                 ),

@@ -6,10 +6,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import session
 from app.components.shared import downloads, stores, tables, words
 from app.components.shared.drawing import figure
-from app.components.shared.job_panel import job_panel
+from app.components.shared.job_panel import unfinished
 from app.components.shared.waiting import registered
 from app.components.structures.pictures import pictures_of_ids
 from bandgap import plots
@@ -58,7 +57,7 @@ def domain_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         "Source model", list(sources), format_func=lambda s: sources[s].title
     )
     subject = f"domain-{dataset.id}-{source}"
-    job = stores.jobs().latest(session.workspace(), subject)
+    job = stores.latest(subject, "domain")
     csv, companion = domain_paths(stores.home(), dataset.id, source)
     active = job is not None and job.active
     label = "Compare again" if companion.is_file() else "Compare with the source"
@@ -66,8 +65,9 @@ def domain_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         label, disabled=active, type="secondary" if companion.is_file() else "primary"
     ):
         title = f"Comparing {dataset.name} with a source model"
-        key = f"{subject}-{job.id if job else 'first'}"
-        stores.submit("domain", title, subject=subject, key=key, dataset=dataset.id, source=source)
+        stores.start(
+            "domain", title, subject=subject, again=True, dataset=dataset.id, source=source
+        )
         st.rerun()
     target_level = dataset.level_of_theory
     source_level = sources[source].card.get("level_of_theory", "")
@@ -77,8 +77,7 @@ def domain_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
             f"{words.escaped(source_level)} in the source. A transfer first maps the source's gaps "
             "to yours by a straight line."
         )
-    if job is not None and job.state != "finished":
-        job_panel(job, noun="comparison")
+    unfinished(job)
     if not companion.is_file():
         if not active:
             st.write(

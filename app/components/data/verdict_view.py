@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import downloads, stores, tables, words
-from app.components.shared.job_panel import job_panel
+from app.components.shared.job_panel import unfinished
 from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import structure_view
 from app.components.structures.pictures import picture_addresses
@@ -153,20 +153,18 @@ def _structure(
 def _read_again(dataset: Dataset) -> None:
     """Offer to rebuild the file of the structure viewer, which is missing or damaged."""
     subject = f"shapes-{dataset.id}"
-    job = stores.jobs().latest(session.workspace(), subject)
-    if job is not None and (job.active or job.state != "finished"):
-        job_panel(job, noun="reading")
-    if job is None or not job.active:
+    if not unfinished(stores.latest(subject, "shapes")):
         st.warning(
             "What the viewer draws is not stored for this data set, or cannot be read. Verdicts "
             "and gaps are safe.",
             icon=":material/visibility_off:",
         )
         if st.button("Read the structures again"):
-            stores.submit(
+            stores.start(
                 "shapes",
                 f"Reading the structures of {dataset.name}",
                 subject=subject,
+                again=True,
                 dataset=dataset.id,
             )
             st.rerun()

@@ -1,16 +1,17 @@
 """The button that adds as many draws to a run as its intervals need."""
 
 import math
+from functools import partial
 from typing import Literal
 
 import streamlit as st
 
 from app import session
 from app.components.posterior.chain_view import ENOUGH_DRAWS
-from app.components.shared import frame, stores, words
+from app.components.shared import stores, words
+from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import rounded
 from app.components.shared.run_files import RunFiles
-from bandgap.foundation.errors import BandgapError
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.more_draws import can_continue, extended_request
@@ -50,12 +51,7 @@ def more_draws(
         extends = ""
     enough = f" If the chains agree, this gives about {ENOUGH_DRAWS} effective draws or more."
     if st.button(label, type=kind, key=f"more-draws-{run.id}", help=help_text + enough):
-        try:
-            _start(run, request, draws, extends=extends)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        st.switch_page("views/train.py")
+        carry_out(partial(_start, run, request, draws, extends=extends), page="train")
 
 
 def _time_text(request: TransferRequest, more: int, continues: bool) -> str:

@@ -1,6 +1,7 @@
 """The button that predicts the new crystals of the demo, which are shipped with the package."""
 
 import uuid
+from functools import partial
 
 import streamlit as st
 
@@ -8,8 +9,8 @@ from app import session
 from app.components.shared import frame, stores, words
 from bandgap.datasets.demo_files import unlabelled_cifs
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.rows import Dataset, RunRow
-from bandgap.jobs.store import Job
+from bandgap.jobs.predicting import start_prediction
+from bandgap.jobs.rows import RunRow
 
 NAME = "new demo crystals"
 
@@ -40,9 +41,9 @@ def demo_crystals_button(run: RunRow) -> bool:
                 purpose="prediction",
                 files=[(path.name, path.read_bytes()) for path in paths],
                 dataset_id=dataset_id,
-                then=lambda new: _submit(run, new),
+                then=partial(start_prediction, stores.jobs(), run, key="demo"),
             )
-            job = _submit(run, dataset)
+            job = start_prediction(stores.jobs(), run, dataset, key="demo")
         except BandgapError as error:
             frame.problem(error)
             return True
@@ -53,16 +54,3 @@ def demo_crystals_button(run: RunRow) -> bool:
         "to show what is refused and what gets a warning."
     )
     return True
-
-
-def _submit(run: RunRow, dataset: Dataset) -> Job:
-    """Submit the prediction; two clicks give one job."""
-    return stores.submit(
-        "predict",
-        f"Predicting {dataset.name}",
-        subject=dataset.id,
-        key=f"predict-{run.id}-{dataset.id}-demo",
-        run=run.id,
-        dataset=dataset.id,
-        name=dataset.name,
-    )

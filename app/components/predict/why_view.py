@@ -1,15 +1,17 @@
 """Why a prediction is what it is: labels with picture, gap and weight, its width, and elements."""
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app.components.shared import downloads, frame, stores, tables, words
+from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
-from app.components.shared.job_panel import job_panel
+from app.components.shared.job_panel import unfinished
 from app.components.structures.pictures import pictures_of_ids
-from bandgap.foundation.errors import ArtifactError, BandgapError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.explanations import (
     explanation_job,
     explanation_path,
@@ -43,9 +45,7 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
     is_active = job is not None and job.active
     st.session_state[opened_key] = is_active or st.session_state.get(opened_key, False)
     with st.expander("Why this number", expanded=st.session_state[opened_key]):
-        if job is not None and (job.active or job.state != "finished"):
-            job_panel(job, noun="explanation")
-        if is_active:
+        if unfinished(job):
             return
         path = explanation_path(stores.home(), run.id, prediction, n=n, row=row)
         try:
@@ -66,14 +66,8 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
             "and which elements matter. Seconds in the background."
             + help_link("explanation/reading-a-result", "Why this number"),
         ):
-            try:
-                start_explanation(
-                    stores.jobs(), stores.library(), run, prediction=prediction, n=n, row=row
-                )
-            except BandgapError as error:
-                frame.problem(error)
-                return
-            st.rerun()
+            start = partial(start_explanation, stores.jobs(), stores.library(), run)
+            carry_out(lambda: start(prediction=prediction, n=n, row=row))
 
 
 def explanation_view(explanations: Explanations, explained: Explanation, *, dataset: str) -> None:

@@ -1,13 +1,16 @@
 """The learning curve of a run: what more labels would give, measured by one button."""
 
+from functools import partial
+
 import streamlit as st
 
 from app.components.result.run_result import RunResult
 from app.components.shared import frame, stores, words
+from app.components.shared.actions import carry_out
 from app.components.shared.drawing import figure_with_table
 from app.components.shared.estimate_words import rounded
 from app.components.shared.guide_links import help_link
-from app.components.shared.job_panel import job_panel
+from app.components.shared.job_panel import unfinished
 from bandgap import plots
 from bandgap.evaluation.learning_curve import (
     N_SEEDS,
@@ -16,8 +19,8 @@ from bandgap.evaluation.learning_curve import (
     check_numbers,
     load_curve,
 )
-from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
-from bandgap.jobs.learning_curves import curve_jobs, curve_path, start_curve
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.jobs.learning_curves import KIND, curve_path, start_curve
 
 SLOW_S = 60.0  # a fit that took longer is repeated twice at each size, not three times
 CAPTION = (
@@ -29,8 +32,7 @@ CAPTION = (
 def learning_view(result: RunResult) -> None:
     """Draw the learning curve of a run, or the button that measures it."""
     run = result.run
-    jobs = curve_jobs(stores.jobs(), run)
-    job = jobs[0] if jobs else None
+    job = stores.latest(run.id, KIND)
     is_active = job is not None and job.active
     opened_key = f"learning-opened-{run.id}"  # stays open when the job of this session has ended
     st.session_state[opened_key] = is_active or st.session_state.get(opened_key, False)
@@ -38,9 +40,7 @@ def learning_view(result: RunResult) -> None:
         if reason := refusal(result):
             st.write(reason)
             return
-        if job is not None and (job.active or job.state != "finished"):
-            job_panel(job, noun="learning curve")
-        if is_active:
+        if unfinished(job):
             return
         try:
             curve = load_curve(curve_path(stores.home(), run.id))
@@ -86,12 +86,9 @@ def _button(result: RunResult) -> None:
         help=f"{n_fits} fits in the background; the run itself is not changed."
         + help_link("explanation/reading-a-result", "Would more labels help?"),
     ):
-        try:
-            start_curve(stores.jobs(), stores.library(), result.run, n_seeds=n_seeds)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        st.rerun()
+        carry_out(
+            partial(start_curve, stores.jobs(), stores.library(), result.run, n_seeds=n_seeds)
+        )
 
 
 def _curve(result: RunResult, curve: LearningCurve) -> None:

@@ -5,9 +5,9 @@ import streamlit as st
 from app import session
 from app.components.result.run_result import RunResult
 from app.components.shared import frame, stores
+from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.near_copies import near_copies_sentence
-from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.starting import start_transfer
 
 
@@ -30,7 +30,8 @@ def near_copies_view(result: RunResult) -> None:
         "split." + help_link("explanation/calibration", "Near-copies across a split"),
     ):
         return
-    try:
+
+    def start() -> None:
         started = start_transfer(
             stores.jobs(),
             stores.library(),
@@ -39,8 +40,6 @@ def near_copies_view(result: RunResult) -> None:
             request=run.request.changed(by_formula=True),
             title=f"{run.title}, by formula",
         )
-    except BandgapError as error:
-        frame.problem(error)
-        return
-    session.choose("run", started.run)
-    st.switch_page("views/train.py")
+        session.choose("run", started.run)
+
+    carry_out(start, page="train")

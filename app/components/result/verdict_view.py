@@ -1,6 +1,7 @@
 """The top of the page Result: the verdict with its badge, key numbers and the next step."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import streamlit as st
@@ -8,12 +9,12 @@ import streamlit as st
 from app import session
 from app.components.posterior.more_draws import enough_draws, more_draws
 from app.components.result.run_result import RunResult
-from app.components.shared import frame, stores, words
+from app.components.shared import stores, words
+from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import rounded
 from app.components.shared.guide_links import help_link
 from bandgap.evaluation.heldout import refit_sentence
 from bandgap.evaluation.result_verdict import NextStep, State, next_step
-from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.refitting import parent_of, refit_of, request_for_all, start_refit
@@ -111,8 +112,7 @@ def existing_refit(run: RunRow) -> RunRow | None:
     refit = refit_of(run.id, runs, jobs)
     if refit is None:
         return None
-    job = jobs[refit.job]
-    return refit if job.active or job.state == "finished" else None
+    return refit if jobs[refit.job].is_current else None
 
 
 def _is_finished(run: RunRow) -> bool:
@@ -149,13 +149,7 @@ def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -
         "error stays that of this test. Predict then offers it first."
         + help_link("explanation/calibration", "Refit on all labels"),
     ):
-        try:
-            started = start_refit(stores.jobs(), stores.library(), run)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        session.choose("run", started.run)
-        st.switch_page("views/train.py")
+        carry_out(partial(_start_refit, run), page="train")
     if kind == "primary":
         n_unseen = n_labels - result.files.n
         st.caption(
@@ -163,6 +157,10 @@ def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -
             "can now improve it.",
             width=720,
         )
+
+
+def _start_refit(run: RunRow) -> None:
+    session.choose("run", start_refit(stores.jobs(), stores.library(), run).run)
 
 
 def _refit_time(run: RunRow, n_labels: int) -> str:

@@ -15,10 +15,11 @@ def carry_out(
     action: Callable[[], object],
     message: str = "",
     *,
+    page: str = "",
     forget: session.Choice | None = None,
     undo: Callable[[], None] | None = None,
 ) -> None:
-    """Call an action and run the page again with a message; show an error of the library here.
+    """Call an action and run the page again, or another one; show an error of the library here.
 
     Parameters
     ----------
@@ -26,6 +27,8 @@ def carry_out(
         The function to call.
     message
         Plain text for the top of the page after success.
+    page
+        The page to switch to after success, such as "train"; by default this one.
     forget
         The choice, such as "run", to remove from session and address after success, because
         the object was deleted.
@@ -41,6 +44,8 @@ def carry_out(
         session.choose(forget, "")
     if message:
         session.set_message(words.escaped(message), undo=undo)
+    if page:
+        st.switch_page(f"views/{page}.py")
     st.rerun()
 
 

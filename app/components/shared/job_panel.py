@@ -18,7 +18,7 @@ from bandgap.jobs.store import Job
 LOOK_BACK = 20  # latest events that are searched for a log message
 
 
-def job_panel(job: Job, *, noun: str) -> None:
+def job_panel(job: Job) -> None:
     """Draw the panel of a job and update it until the job ends.
 
     The whole page runs again whenever the state of the job changes.
@@ -32,13 +32,21 @@ def job_panel(job: Job, *, noun: str) -> None:
         if present.active:
             _running(present)
         else:
-            _ended(present, noun=noun)
+            _ended(present)
         # Lists next to the panel show the state too. The page runs again only after the panel is
         # drawn, so that a click on "Cancel" is processed.
         if present.state != job.state:
             st.rerun()
 
     panel()
+
+
+def unfinished(job: Job | None) -> bool:
+    """Draw the panel of a job unless it has finished; return whether it is active."""
+    if job is None or job.state == "finished":
+        return False
+    job_panel(job)
+    return job.active
 
 
 def _running(job: Job) -> None:
@@ -98,11 +106,11 @@ def _progress(job: Job) -> None:
     )
 
 
-def _ended(job: Job, *, noun: str) -> None:
+def _ended(job: Job) -> None:
     can_resume = job.kind == "predict" and bool(
         resuming.n_predicted_rows(stores.home(), job.payload)
     )
-    text = words.ending(job, noun=noun, can_resume=can_resume)
+    text = words.ending(job, can_resume=can_resume)
     match job.state:
         case "finished":
             st.caption(text)

@@ -9,11 +9,10 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import session
 from app.components.shared import frame, stores, words
 from app.components.shared.drawing import drawn
 from app.components.shared.guide_links import help_link
-from app.components.shared.job_panel import job_panel
+from app.components.shared.job_panel import unfinished
 from bandgap import plots
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.rows import RunRow
@@ -270,11 +269,8 @@ def _row_of(point: Mapping[str, Any]) -> int | None:
 def _computation(run: RunRow | None, dataset: str, *, name: str) -> None:
     """Draw the button that computes the map of a data set, or the panel of its job."""
     subject = f"{name}-{dataset}"
-    job = stores.jobs().latest(session.workspace(), subject)
-    if job is not None and job.state != "finished":
-        job_panel(job, noun="map of the structures")
-        if job.active:
-            return
+    if unfinished(stores.latest(subject, KIND)):
+        return
     if st.button(
         "Compute the map",
         icon=":material/scatter_plot:",
@@ -282,11 +278,11 @@ def _computation(run: RunRow | None, dataset: str, *, name: str) -> None:
         help="Places all structures of this data set by their descriptors, once: a few "
         "milliseconds a structure." + help_link("explanation/reading-a-result", "The map"),
     ):
-        stores.submit(
+        stores.start(
             KIND,
             "Placing the structures on a map",
             subject=subject,
-            key=f"{subject}-{job.id if job else 'first'}",
+            again=True,
             dataset=dataset,
             run="" if run is None else run.id,
         )

@@ -13,7 +13,7 @@ from app import session
 from app.components.shared import words
 from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.jobs import workspaces
-from bandgap.jobs.added_runs import ADD_RUN, data_names
+from bandgap.jobs.added_runs import RUNS, data_names
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
@@ -63,11 +63,16 @@ def kept_open() -> AbstractContextManager[None]:
     return library().database.kept_open()
 
 
-def submit(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
-    """Submit a job of the visitor's workspace; the same key twice gives the same job."""
-    return jobs().submit(
-        session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key
+def start(kind: str, title: str, *, subject: str, again: bool = False, **payload: Any) -> Job:
+    """Start a job of the visitor's workspace about a subject, as `JobStore.start` does."""
+    return jobs().start(
+        session.workspace(), kind, title=title, payload=payload, subject=subject, again=again
     )
+
+
+def latest(subject: str, *kinds: str) -> Job | None:
+    """Return the newest job of the visitor's workspace about a subject, of these kinds if any."""
+    return jobs().latest(session.workspace(), subject, *kinds)
 
 
 def jobs_of(kind: str) -> dict[str, Job]:
@@ -77,7 +82,7 @@ def jobs_of(kind: str) -> dict[str, Job]:
 
 def run_jobs() -> dict[str, Job]:
     """Return the jobs that made or added a run of the visitor's workspace by id, newest first."""
-    jobs_by_time = jobs().jobs(session.workspace(), kinds=["transfer", ADD_RUN], limit=500)
+    jobs_by_time = jobs().jobs(session.workspace(), kinds=["transfer", RUNS.kind], limit=500)
     return {job.id: job for job in jobs_by_time}
 
 
@@ -97,7 +102,7 @@ def dataset_names(workspace: str) -> dict[str, str]:
     Also of those that were deleted, and of those that an added run learned from elsewhere.
     """
     deleted = {i: f"{name} (deleted)" for i, name in library().deleted_datasets(workspace).items()}
-    elsewhere = data_names(jobs().jobs(workspace, kinds=[ADD_RUN]))
+    elsewhere = data_names(jobs().jobs(workspace, kinds=[RUNS.kind]))
     return elsewhere | deleted | dataset_labels(library().datasets(workspace))
 
 

@@ -78,12 +78,9 @@ def release(*files: UploadedFile | None) -> None:
 
 def submit_check(dataset: Dataset, gaps: Mapping[str, Any] | None = None) -> Job:
     """Submit the check of a data set; `gaps` is the table of `uploaded_gaps.gaps_payload`."""
+    payload: dict[str, Any] = {} if gaps is None else {"gaps": gaps}
     title = f"Checking {dataset.name}"
-    key = f"check-{dataset.id}"
-    payload: dict[str, Any] = {"dataset": dataset.id}
-    if gaps is not None:
-        payload["gaps"] = gaps
-    return stores.submit("check", title, subject=dataset.id, key=key, **payload)
+    return stores.start("check", title, subject=dataset.id, dataset=dataset.id, **payload)
 
 
 def with_gap_table(files: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -112,10 +109,8 @@ def with_gap_table(files: Sequence[Any]) -> tuple[list[Any], Any]:
 
 
 def check_again(job: Job) -> Job:
-    """Submit the work of a job that did not finish again; two calls give one job."""
-    return stores.submit(
-        job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload
-    )
+    """Start the work of a job that did not finish again; two calls give one job."""
+    return stores.start(job.kind, job.title, subject=job.subject, **job.payload)
 
 
 def add_demo(origin: Origin = "demo") -> None:
@@ -127,8 +122,7 @@ def add_demo(origin: Origin = "demo") -> None:
 
     def submit_import(dataset: Dataset) -> Job:
         title = f"Reading the {demo.dataset}"
-        key = f"demo-{dataset.id}"
-        return stores.submit("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
+        return stores.start("import_demo", title, subject=dataset.id, dataset=dataset.id)
 
     library = stores.library()
     workspace = session.workspace()

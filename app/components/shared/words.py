@@ -10,6 +10,7 @@ from typing import Any
 from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.foundation.progress import RATE
 from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.kinds import KINDS
 from bandgap.jobs.store import Event, Job, State
 
 STATES: dict[State, str] = {
@@ -159,8 +160,9 @@ def log_line(events: Sequence[Event]) -> str:
     return next((event.update.message for event in reversed(events) if event.update.message), "")
 
 
-def ending(job: Job, *, noun: str, can_resume: bool = False) -> str:
+def ending(job: Job, *, can_resume: bool = False) -> str:
     """Return how a job ended and what the user can do; `can_resume` if its results are stored."""
+    noun = KINDS[job.kind].noun
     took = (
         f" after {duration((job.finished or job.created) - job.started)}"
         if job.started and job.finished

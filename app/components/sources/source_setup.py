@@ -9,12 +9,12 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
+from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import source_sentence
 from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
-from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.entries import PresetEntry
 from bandgap.jobs.estimates import atoms_of_file, estimate_training, labelled_atoms
@@ -199,33 +199,18 @@ def _request(key: str, preset: str) -> SourceRequest:
 
 
 def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> None:
-    """Submit the training; if the same one runs or is finished, select its model instead."""
+    """Start the training and select its model; if the same one runs or is finished, select that."""
     work = fingerprint([dict(data), request.work, name])
-    earlier = [
-        job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work
-    ]
-    if earlier and (earlier[0].active or earlier[0].state == "finished"):
-        session.choose("source", earlier[0].subject)
-        st.rerun()
-    key = f"source-{work}-{earlier[0].id if earlier else 'first'}"
-    source = str(uuid.uuid5(uuid.UUID(session.workspace()), key))
-    try:
-        payload = {
-            **data,
-            "request": request.to_values(),
-            "name": name,
-            "source": source,
-            "work": work,
-        }
+    source = str(uuid.uuid5(uuid.UUID(session.workspace()), f"source-{work}-first"))
+
+    def start() -> None:
         make_room(stores.jobs(), stores.library(), "source model", source)
-        stores.submit(
-            "train_source", f"Training the source model {name}", subject=source, key=key, **payload
-        )
-    except BandgapError as error:
-        frame.problem(error)
-        return
-    session.choose("source", source)
-    st.rerun()
+        title = f"Training the source model {name}"
+        payload = {**data, "request": request.to_values(), "name": name, "source": source}
+        stores.start("train_source", title, subject=source, **payload)
+        session.choose("source", source)
+
+    carry_out(start)
 
 
 def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:

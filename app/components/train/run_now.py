@@ -30,11 +30,11 @@ def run_now(run: RunRow, job: Job) -> None:
     """
     if not job.active:  # the panel of an active job has the title
         st.subheader(words.escaped(run.title), anchor=False)
-    job_panel(job, noun="transfer" if job.kind == "transfer" else "check of the run")
+    job_panel(job)
     if job.active:
         st.session_state[WATCHED] = job.id
     elif _has_just_finished(run, job):
-        session.set_message(words.ending(job, noun="transfer"))
+        session.set_message(words.ending(job))
         st.switch_page("views/result.py")
     if job.state == "finished":
         finished(run)

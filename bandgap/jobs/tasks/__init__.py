@@ -12,13 +12,13 @@ from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import (
+    additions,
     calculations,
     data,
     explanation,
     learning_curve,
     prediction,
     proposing,
-    runs,
     sources,
     structure_map,
     transfer,
@@ -38,8 +38,8 @@ TASKS: Mapping[str, Task] = {
     "predict": prediction.predict,
     "propose": proposing.propose,
     "train_source": sources.train_source,
-    "add_source": sources.add_source,
-    "add_run": runs.add_run,
+    "add_source": additions.add_source,
+    "add_run": additions.add_run,
     "learning_curve": learning_curve.learning_curve,
     "structure_map": structure_map.structure_map,
     "explain": explanation.explain,

@@ -1,4 +1,4 @@
-"""The jobs that train a source model, and that check one that was added."""
+"""The job that trains a source model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
-from bandgap.jobs.added_sources import check_source, unpack
 from bandgap.jobs.disk import removed_on_failure
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -47,20 +46,6 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
             progress=progress,
         )
     return {"folder": out.name, "work": work_done(out, data, device=request.device)}
-
-
-def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Unpack and check a source model that was trained elsewhere; on failure, remove its folder."""
-    from bandgap.foundation.machine import set_threads
-
-    set_threads()
-    folder = home.source_folder(job.payload["source"])
-    with removed_on_failure(folder):
-        progress(Update("unpacking the source model"))
-        unpack(folder)
-        progress(Update("repeating the predictions that the source model was stored with"))
-        check_source(folder)
-    return {"folder": folder.name}
 
 
 def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.added_sources import ARCHIVE, add_archive, add_folder
+from bandgap.jobs.added_sources import SOURCES, add_folder
+from bandgap.jobs.additions import ARCHIVE
 from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import drop_unfinished_results
@@ -67,7 +68,7 @@ def by_folder(home: Home, folder: Path, *, workspace: str = WS) -> Job:
 
 
 def by_archive(home: Home, data: bytes) -> Job:
-    return add_archive(JobStore(home), Library(home), WS, data, name="uploaded")
+    return SOURCES.add_archive(JobStore(home), Library(home), WS, data, name="uploaded")
 
 
 def ended(home: Home, job: Job) -> Job:

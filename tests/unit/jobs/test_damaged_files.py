@@ -23,7 +23,8 @@ from bandgap.foundation.json_lines import read_lines
 from bandgap.foundation.progress import Update
 from bandgap.inference import checkpoints
 from bandgap.jobs import lock
-from bandgap.jobs.added_sources import ARCHIVE, unpack
+from bandgap.jobs.added_sources import SOURCES
+from bandgap.jobs.additions import ARCHIVE
 from bandgap.jobs.database import Database, StoreError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.estimates import TransferTimes
@@ -97,7 +98,7 @@ def test_json_file_is_read_and_named_where_it_is_damaged(tmp_path: Path) -> None
 def _unpacked(folder: Path) -> None:
     with zipfile.ZipFile(folder / ARCHIVE, "w") as archive:
         archive.write(folder / MANIFEST, MANIFEST)
-    unpack(folder)
+    SOURCES.unpack(folder)
 
 
 def _registered(folder: Path) -> None:

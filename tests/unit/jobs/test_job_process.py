@@ -13,6 +13,7 @@ import pytest
 from bandgap.foundation.progress import Update
 from bandgap.jobs.home import Home
 from bandgap.jobs.job_process import job_main, limits_of, run_job
+from bandgap.jobs.kinds import KINDS
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.tasks import TASKS
 from tests.unit.jobs.changed_start import staying_start_up
@@ -98,6 +99,7 @@ def test_job_that_needs_more_memory_than_its_kind_may_take_fails_alone(tmp_path,
 
 
 def test_every_kind_of_job_has_a_limit_of_time():
-    hours = {kind: limits_of(kind).seconds / 3600 for kind in TASKS}
+    assert set(TASKS) == set(KINDS)
+    hours = {kind: limits_of(kind).seconds / 3600 for kind in KINDS}
     assert hours["check"] == hours["add_run"] == 0.5
     assert hours["transfer"] == max(hours.values()) == 14 * 24

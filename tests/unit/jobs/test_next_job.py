@@ -19,7 +19,7 @@ import pytest
 from ase.io import write
 
 from bandgap.foundation.machine import cores
-from bandgap.jobs.added_runs import add_run_archive
+from bandgap.jobs.added_runs import RUNS
 from bandgap.jobs.added_sources import add_folder
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
@@ -216,7 +216,7 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
             ),
             jobs.submit("read_calculations", dataset=outputs.id),
             jobs.submit("label_calculations", dataset=labelled.id, level_of_theory="PBE"),
-            add_run_archive(jobs.store, jobs.library, WS, archive, name="run"),
+            RUNS.add_archive(jobs.store, jobs.library, WS, archive, name="run"),
             jobs.submit("check", dataset=dataset.id),
             jobs.submit("domain", dataset=dataset.id, source=source),
             add_folder(jobs.store, jobs.library, WS, folder),

@@ -53,6 +53,23 @@ def test_submit_with_another_key_makes_another_job(store: JobStore) -> None:
     assert submit(store, submit_key="form-1").id != submit(store, submit_key="form-2").id
 
 
+def start(store: JobStore, **more: bool) -> Job:
+    return store.start(WS, "check", title="a job", payload={}, subject="d", **more)
+
+
+def test_start_gives_the_active_or_finished_job_about_the_subject(store: JobStore) -> None:
+    other = store.submit(WS, "domain", title="another kind", payload={}, subject="d")
+    first = start(store)
+    assert first.id != other.id and start(store).id == first.id
+    store.end(first.id, "finished")
+    assert start(store).id == first.id
+    again = start(store, again=True)
+    assert again.id != first.id and start(store, again=True).id == again.id
+    store.end(again.id, "failed")
+    assert start(store).id not in (first.id, again.id)
+    assert store.latest(WS, "d", "domain") == other
+
+
 def test_claim_takes_the_oldest_first_and_none_when_empty(store: JobStore) -> None:
     ids = [submit(store).id for _ in range(3)]
     assert [job.id for job in iter(lambda: store.claim("w"), None)] == ids
