@@ -98,15 +98,13 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
 
 
 SOURCE_COLUMNS = {
-    "source model": st.column_config.TextColumn("source model", width=190),
-    "structures": st.column_config.NumberColumn("structures", format="%d", width=80),
-    "level of theory": st.column_config.TextColumn("level of theory", width=140),
-    "validation RMSE (eV)": st.column_config.NumberColumn(
-        "validation RMSE (eV)", format="%.2f", width=140
-    ),
-    "features": st.column_config.NumberColumn("features", format="%d", width=70),
-    "licence": st.column_config.TextColumn("licence", width=90),
-    "trained": st.column_config.TextColumn("trained", width=100),
+    "source model": tables.column("source model", 190),
+    "structures": tables.column("structures", 80, "%d"),
+    "level of theory": tables.column("level of theory", 140),
+    "validation RMSE (eV)": tables.column("validation RMSE (eV)", 140, "%.2f"),
+    "features": tables.column("features", 70, "%d"),
+    "licence": tables.column("licence", 90),
+    "trained": tables.column("trained", 100),
 }
 
 

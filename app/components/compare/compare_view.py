@@ -76,35 +76,22 @@ def figure_columns(level: float) -> dict[str, Any]:
     The name, the error and the interval fit 400 pixels, all columns fit 1280.
     """
     percent = words.percent(level)
-    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=tables.NARROW_NAME)}
+    settings: dict[str, Any] = {"run": tables.column("run", tables.NARROW_NAME)}
     for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
-        settings[quantity.column] = st.column_config.NumberColumn(
-            quantity.axis, help=quantity.help, format="%.3f", width=width
-        )
+        settings[quantity.column] = tables.column(quantity.axis, width, "%.3f", quantity.help)
     for quantity in (Quantity.R2, Quantity.NLL):
-        settings[quantity.column] = st.column_config.NumberColumn(
-            quantity.axis, help=quantity.help, format="%.2f", width=43
-        )
-    settings["width_eV"] = st.column_config.NumberColumn(
-        "width (eV)", help=Quantity.WIDTH.help, format="%.2f", width=72
-    )
+        settings[quantity.column] = tables.column(quantity.axis, 43, "%.2f", quantity.help)
+    settings["width_eV"] = tables.column("width (eV)", 72, "%.2f", Quantity.WIDTH.help)
     coverage, area = (f"{q.label}: {q.help}" for q in (Quantity.COVERAGE, Quantity.MISCALIBRATION))
     return settings | {
-        "coverage": st.column_config.NumberColumn(
-            f"in {percent}",
-            help=f"{words.sentence(coverage)} Here of {percent}.",
-            format="%.0f %%",
-            width=58,
+        "coverage": tables.column(
+            f"in {percent}", 58, "%.0f %%", f"{words.sentence(coverage)} Here of {percent}."
         ),
-        "miscalibration": st.column_config.NumberColumn(
-            "miscal.", help=words.sentence(area), format="%.3f", width=60
+        "miscalibration": tables.column("miscal.", 60, "%.3f", words.sentence(area)),
+        "time_s": tables.column(
+            "time", 78, help="Of the whole transfer on the machine that ran it."
         ),
-        "time_s": st.column_config.Column(
-            "time", help="Of the whole transfer on the machine that ran it.", width=78
-        ),
-        "memory_MB": st.column_config.Column(
-            "memory", help="Peak memory of the process that ran it.", width=66
-        ),
+        "memory_MB": tables.column("memory", 66, help="Peak memory of the process that ran it."),
     }
 
 

@@ -238,21 +238,12 @@ def _columns(tags: Sequence[str]) -> dict[str, Any]:
     return {
         TICK: st.column_config.CheckboxColumn("tick", width=62, help=_TICK_HELP, pinned=True),
         "run": st.column_config.TextColumn("run", width=tables.NARROW_NAME, pinned=True),
-        "rmse_eV": st.column_config.NumberColumn(
-            "RMSE (eV)", help=Quantity.RMSE.help, format="%.3f", width=76
+        "rmse_eV": tables.column("RMSE (eV)", 76, "%.3f", Quantity.RMSE.help),
+        "coverage": tables.column(
+            "in 95 %", 60, "%.0f %%", f"{coverage} Here of 95 %, without a calibrator."
         ),
-        "coverage": st.column_config.NumberColumn(
-            "in 95 %",
-            help=f"{coverage} Here of 95 %, without a calibrator.",
-            format="%.0f %%",
-            width=60,
-        ),
-        "width_eV": st.column_config.NumberColumn(
-            "width (eV)", help=f"{Quantity.WIDTH.help} Here of 95 %.", format="%.2f", width=78
-        ),
-        "n": st.column_config.NumberColumn(
-            "n", help="Number of labelled structures that it learned from.", width=50
-        ),
+        "width_eV": tables.column("width (eV)", 78, "%.2f", f"{Quantity.WIDTH.help} Here of 95 %."),
+        "n": tables.column("n", 50, help="Number of labelled structures that it learned from."),
         "note": st.column_config.TextColumn(
             "note", help="Yours; double-click to write.", width=120, max_chars=MAX_NOTE
         ),
@@ -263,11 +254,9 @@ def _columns(tags: Sequence[str]) -> dict[str, Any]:
             options=list(tags),
             accept_new_options=True,
         ),
-        "data": st.column_config.TextColumn("data set", width=84),
-        "time": st.column_config.TextColumn(
-            "time", help="Of the whole transfer on the machine that ran it.", width=74
-        ),
-        "method": st.column_config.TextColumn("method", width=150),
+        "data": tables.column("data set", 84),
+        "time": tables.column("time", 74, help="Of the whole transfer on the machine that ran it."),
+        "method": tables.column("method", 150),
     }
 
 

@@ -29,10 +29,10 @@ LARGER = (
     f"{words.size(MAX_UPLOAD_BYTES)} together. Pack larger files with gzip or zip."
 )
 COLUMNS = {
-    "kind": st.column_config.Column("direct or indirect"),
-    "level_of_theory": st.column_config.Column("level of theory", width=170),
-    "calculation": st.column_config.Column("file"),
-    "problem": st.column_config.Column("remarks, or why there is no gap", width="large"),
+    "kind": tables.column("direct or indirect"),
+    "level_of_theory": tables.column("level of theory", 170),
+    "calculation": tables.column("file"),
+    "problem": tables.column("remarks, or why there is no gap", "large"),
 }
 
 
@@ -129,7 +129,7 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
         rows[shown_columns].astype({"gap_eV": "float64"}),
         alt="Gaps of the calculations",
         columns=tables.columns(["id", "formula"])
-        | {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.4f")}
+        | {"gap_eV": tables.column("gap (eV)", format="%.4f")}
         | COLUMNS,
         rows=8,
     )

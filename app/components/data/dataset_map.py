@@ -20,8 +20,8 @@ from bandgap.structures.shapes import load_densities
 MANIFEST = {"descriptor": DATASET_DESCRIPTOR}
 SHOWN = 200  # rows of the table of selected structures
 COLUMNS = tables.columns(["id", "formula"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=80),
-    "density": st.column_config.NumberColumn("density (g/cm³)", format="%.2f", width=110),
+    "gap_eV": tables.column("known (eV)", 80, "%.2f"),
+    "density": tables.column("density (g/cm³)", 110, "%.2f"),
 }
 
 

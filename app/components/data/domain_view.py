@@ -31,16 +31,16 @@ HELP = (
     "to its own."
 )
 COLUMNS = {
-    "percentile": st.column_config.NumberColumn("percentile (%)", help=HELP, format="%.0f"),
-    "distance": st.column_config.NumberColumn(
+    "percentile": tables.column("percentile (%)", format="%.0f", help=HELP),
+    "distance": tables.column(
         "distance",
-        help="1 - cosine of the angle between descriptors: 0 is the same direction.",
         format="%.2g",
+        help="1 - cosine of the angle between descriptors: 0 is the same direction.",
     ),
-    "nearest": st.column_config.Column(
+    "nearest": tables.column(
         "nearest known structure", help="By name, in the data of the source model."
     ),
-    "judgement": st.column_config.Column("judgement", width="medium"),
+    "judgement": tables.column("judgement", "medium"),
 }
 
 

@@ -274,7 +274,7 @@ def _preview(dataset: Dataset, table: MatchedTable) -> None:
         tables.with_pictures(preview, picture_addresses(dataset.id, rows)),
         alt="The first structures that would get a gap",
         columns=tables.columns(["id", "formula"])
-        | {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.3f")},
+        | {"gap_eV": tables.column("gap (eV)", format="%.3f")},
     )
 
 

@@ -27,11 +27,11 @@ ROWS = 200  # of the table on one page
 PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 REASON_WIDTH = 290  # pixels; in the rows with pictures, three lines of a reason
 COLUMNS = {
-    "status": st.column_config.Column(
+    "status": tables.column(
         "verdict", help="ready, usable (with a warning in the next column) or refused."
     ),
-    "problem": st.column_config.Column("reason and remedy", width=REASON_WIDTH),
-    "periodic": st.column_config.Column("kind"),
+    "problem": tables.column("reason and remedy", REASON_WIDTH),
+    "periodic": tables.column("kind"),
 }
 
 

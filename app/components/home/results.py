@@ -23,10 +23,10 @@ DEMO = Path(__file__).with_name("demo_result.json")
 TABLE_ROWS = 9
 FIGURE_ROWS = 60
 COLUMNS = {
-    "structure": st.column_config.TextColumn("structure", width=112),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
-    "interval": st.column_config.TextColumn("interval (eV)", width=92, alignment="right"),
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=76),
+    "structure": tables.column("structure", 112),
+    "mean_eV": tables.column("predicted (eV)", 86, "%.2f"),
+    "interval": tables.column("interval (eV)", 92, alignment="right"),
+    "gap_eV": tables.column("known (eV)", 76, "%.2f"),
 }
 
 

@@ -250,19 +250,15 @@ def _not_ranked(selection: NextStructures) -> str:
 
 def _columns() -> dict[str, Any]:
     return tables.columns(["id", "mean_eV", "sd_eV", "formula", "file"]) | {
-        "rank": st.column_config.NumberColumn("rank", width=50),
-        "mean_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f"),
-        "sd_eV": st.column_config.NumberColumn("sd (eV)", format="%.2f", help=_SD_HELP),
-        "reduction_share": st.column_config.NumberColumn(
-            "less error (%)", format="%.1f", help=_SHARE_HELP
-        ),
-        "p_window": st.column_config.NumberColumn(
-            "in window (%)", format="%.0f", help=Quantity.P_WINDOW.help
-        ),
-        "depth_eV": st.column_config.NumberColumn("depth (eV)", format="%.3f", help=_DEPTH_HELP),
-        "nearest_known": st.column_config.TextColumn("nearest known"),
-        "warning": st.column_config.TextColumn("why it has no rank", width="large"),
-        "nearest_distance": st.column_config.NumberColumn("distance to it", format="%.2g"),
+        "rank": tables.column("rank", 50),
+        "mean_eV": tables.column("gap (eV)", format="%.2f"),
+        "sd_eV": tables.column("sd (eV)", format="%.2f", help=_SD_HELP),
+        "reduction_share": tables.column("less error (%)", format="%.1f", help=_SHARE_HELP),
+        "p_window": tables.column("in window (%)", format="%.0f", help=Quantity.P_WINDOW.help),
+        "depth_eV": tables.column("depth (eV)", format="%.3f", help=_DEPTH_HELP),
+        "nearest_known": tables.column("nearest known"),
+        "warning": tables.column("why it has no rank", "large"),
+        "nearest_distance": tables.column("distance to it", format="%.2g"),
     }
 
 

@@ -386,28 +386,16 @@ _NEAREST_HELP = (
 _INTERVAL_HELP = "Of the probability and the kind that are chosen above. The CSV has both ends."
 _FAR_HELP = "Share of the training set that is less unlike the rest of it than this structure."
 _COLUMNS = {
-    "mean_eV": st.column_config.NumberColumn(
-        "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=62
-    ),
-    "interval": st.column_config.TextColumn(
-        "interval (eV)", help=_INTERVAL_HELP, width=92, alignment="right"
-    ),
-    "sd_eV": st.column_config.NumberColumn(
-        "sd (eV)", help=Quantity.SD.help, format="%.2f", width=58
-    ),
-    "p_metal": st.column_config.NumberColumn(
-        "metal (%)", help=Quantity.P_METAL.help, format="%.0f", width=74
-    ),
-    "p_window": st.column_config.NumberColumn(
-        "in window (%)", help=Quantity.P_WINDOW.help, format="%.0f", width=98
-    ),
-    "status": st.column_config.Column("status", width=64),
-    "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=168),
-    "note": st.column_config.Column("notes", width=196),
-    "formula": st.column_config.Column("formula", width=108),
-    "nearest_known": st.column_config.Column("nearest known", help=_NEAREST_HELP, width=110),
-    "nearest_percentile": st.column_config.NumberColumn(
-        "farther than (%)", help=_FAR_HELP, format="%.0f"
-    ),
+    "mean_eV": tables.column("gap (eV)", 62, "%.2f", Quantity.MEAN.help),
+    "interval": tables.column("interval (eV)", 92, help=_INTERVAL_HELP, alignment="right"),
+    "sd_eV": tables.column("sd (eV)", 58, "%.2f", Quantity.SD.help),
+    "p_metal": tables.column("metal (%)", 74, "%.0f", Quantity.P_METAL.help),
+    "p_window": tables.column("in window (%)", 98, "%.0f", Quantity.P_WINDOW.help),
+    "status": tables.column("status", 64),
+    "id": tables.column(Quantity.ID.axis, 168, help=Quantity.ID.help),
+    "note": tables.column("notes", 196),
+    "formula": tables.column("formula", 108),
+    "nearest_known": tables.column("nearest known", 110, help=_NEAREST_HELP),
+    "nearest_percentile": tables.column("farther than (%)", format="%.0f", help=_FAR_HELP),
 }
 _LEARNED = "The run learned from this structure: its prediction is no test."

@@ -119,8 +119,8 @@ def label_frame(explained: Explanation) -> pd.DataFrame:
 
 
 COLUMNS: dict[str, Any] = tables.columns(["id"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
-    "weight": st.column_config.NumberColumn("weight", format="%.2f", width=60),
-    "change_eV": st.column_config.NumberColumn("change (eV)", format="%+.3f", width=80),
-    "distance": st.column_config.NumberColumn("distance", format="%.3f", width=70),
+    "gap_eV": tables.column("known (eV)", 70, "%.2f"),
+    "weight": tables.column("weight", 60, "%.2f"),
+    "change_eV": tables.column("change (eV)", 80, "%+.3f"),
+    "distance": tables.column("distance", 70, "%.3f"),
 }

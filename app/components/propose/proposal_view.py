@@ -96,32 +96,23 @@ def _column_settings() -> dict[str, object]:
         tables.PICTURE: config.ImageColumn(
             "formula", width=92, help="Double-click a formula to enlarge it."
         ),
-        "rank": config.NumberColumn("rank", width=50),
-        "smiles": config.TextColumn("SMILES", width=200),
-        "known": config.TextColumn("known", width=60, help="Among the molecules learned from."),
-        "p_window": config.NumberColumn(
-            "in the window",
-            format="%.0f %%",
-            width=90,
-            help="Probability that the gap lies in the window.",
+        "rank": tables.column("rank", 50),
+        "smiles": tables.column("SMILES", 200),
+        "known": tables.column("known", 60, help="Among the molecules learned from."),
+        "p_window": tables.column(
+            "in the window", 90, "%.0f %%", "Probability that the gap lies in the window."
         ),
-        "mean_eV": config.NumberColumn(
-            "gap (eV)", help=Quantity.MEAN.help, format="%.2f", width=70
-        ),
-        "lower_eV": config.NumberColumn(
-            "from (eV)", help=Quantity.LOWER.help, format="%.2f", width=70
-        ),
-        "upper_eV": config.NumberColumn(
-            "to (eV)", help=Quantity.UPPER.help, format="%.2f", width=70
-        ),
-        "domain": config.TextColumn("domain", help="Similarity to what the run learned from."),
-        "sa_score": config.NumberColumn(
+        "mean_eV": tables.column("gap (eV)", 70, "%.2f", Quantity.MEAN.help),
+        "lower_eV": tables.column("from (eV)", 70, "%.2f", Quantity.LOWER.help),
+        "upper_eV": tables.column("to (eV)", 70, "%.2f", Quantity.UPPER.help),
+        "domain": tables.column("domain", help="Similarity to what the run learned from."),
+        "sa_score": tables.column(
             "synthesis (1-10)",
-            format="%.1f",
-            width=110,
-            help="Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
+            110,
+            "%.1f",
+            "Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
         ),
-        "alerts": config.TextColumn(
+        "alerts": tables.column(
             "alerts", help="Groups that are often reactive or unstable (Brenk et al. 2008)."
         ),
     }

@@ -19,7 +19,7 @@ from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import rows_of_ids
 
-COLUMNS = ERROR_COLUMNS | {"set": st.column_config.Column("set", width=90)}
+COLUMNS = ERROR_COLUMNS | {"set": tables.column("set", 90)}
 
 
 def map_switch(result: RunResult) -> bool:

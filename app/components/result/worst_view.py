@@ -17,13 +17,13 @@ ROWS = 6  # of the table without pictures; the others scroll
 SHOWN_ROWS = 3  # with pictures, unless more are far off
 MOST_SHOWN = 12
 ERROR_COLUMNS = tables.columns(["id", "formula"]) | {
-    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=70),
-    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
-    "error_eV": st.column_config.NumberColumn("error (eV)", format="%+.2f", width=66),
+    "gap_eV": tables.column("known (eV)", 70, "%.2f"),
+    "mean_eV": tables.column("predicted (eV)", 86, "%.2f"),
+    "error_eV": tables.column("error (eV)", 66, "%+.2f"),
 }
 COLUMNS = ERROR_COLUMNS | {
-    "formula": st.column_config.Column("formula", width=118),
-    "note": st.column_config.Column("note", width=236),  # three lines of the longest notes
+    "formula": tables.column("formula", 118),
+    "note": tables.column("note", 236),  # three lines of the longest notes
 }
 
 

@@ -15,19 +15,19 @@ def estimate_sentence(
     Methods are given by title and run one after another. The message names methods without an
     estimate. It says that costs were measured on a CPU when a GPU is used.
     """
-    known = [estimate for estimate in estimates.values() if estimate is not None]
+    measured = [estimate for estimate in estimates.values() if estimate is not None]
     unknown = ", ".join(title for title, estimate in estimates.items() if estimate is None)
-    if not known:
+    if not measured:
         return f"How long {unknown} will take is not known yet: nobody has measured it."
-    several = ", one after another" if len(known) > 1 else ""
+    several = ", one after another" if len(measured) > 1 else ""
     bases = []
-    if n_runs := sum(estimate.runs for estimate in known):
+    if n_runs := sum(estimate.runs for estimate in measured):
         bases.append(f"{words.count(n_runs, 'earlier run')} of the same kind on this server")
     caveat = ""
-    if not all(estimate.runs for estimate in known):
+    if not all(estimate.runs for estimate in measured):
         bases.append("costs measured on another machine with two cores")
         caveat = f" {_FIRST_TIME}" + (f" {_NO_GPU}" if device == "cuda" else "")
-    text = f"Estimated time: {_range(known, several)}. It rests on {'; '.join(bases)}.{caveat}"
+    text = f"Estimated time: {_range(measured, several)}. It rests on {'; '.join(bases)}.{caveat}"
     return f"{text} Not counted, as nobody has measured it: {unknown}." if unknown else text
 
 

@@ -22,9 +22,7 @@ BONDS_HELP = (
 )
 
 
-_POSITIONS = {
-    name: st.column_config.NumberColumn(name, format="%.3f") for name in ("x (Å)", "y (Å)", "z (Å)")
-}
+_POSITIONS = {name: tables.column(name, format="%.3f") for name in ("x (Å)", "y (Å)", "z (Å)")}
 
 
 def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ NARROW_NAME = 150
 def run_columns(table: pd.DataFrame) -> dict[str, Any]:
     """Return the columns of `run_frame`; that of the names is as wide as the longest one."""
     widths = _RUN_WIDTHS | {"run": name_width(table["run"], least=_RUN_WIDTHS["run"])}
-    return {name: st.column_config.Column(name, width=width) for name, width in widths.items()}
+    return {name: column(name, width) for name, width in widths.items()}
 
 
 def name_width(names: Iterable[str], *, least: int) -> int:
@@ -214,6 +214,20 @@ def with_pictures(
     return pd.concat(columns, axis=1)
 
 
+def column(
+    label: str,
+    width: int | Literal["small", "medium", "large"] | None = None,
+    format: str | None = None,
+    help: str | None = None,
+    *,
+    alignment: Literal["left", "center", "right"] | None = None,
+) -> Any:
+    """Return Streamlit's settings of a column; one with a format has numbers."""
+    if format is None:
+        return st.column_config.Column(label, width=width, help=help, alignment=alignment)
+    return st.column_config.NumberColumn(label, width=width, help=help, format=format)
+
+
 def columns(names: Sequence[str]) -> dict[str, Any]:
     """Return Streamlit's column settings for quantities: label with unit, help text, format."""
     by_column = {quantity.column: quantity for quantity in Quantity}
@@ -222,12 +236,8 @@ def columns(names: Sequence[str]) -> dict[str, Any]:
         quantity = by_column.get(name)
         if quantity is None:
             continue
-        if quantity.unit == "eV":
-            settings[name] = st.column_config.NumberColumn(
-                quantity.axis, help=quantity.help, format="%.2f"
-            )
-        else:
-            settings[name] = st.column_config.Column(quantity.axis, help=quantity.help)
+        format = "%.2f" if quantity.unit == "eV" else None
+        settings[name] = column(quantity.axis, format=format, help=quantity.help)
     return settings
 
 
