@@ -18,7 +18,7 @@ from bandgap.cli.inputs import (
     print_note,
 )
 from bandgap.cli.report import print_table
-from bandgap.cli.request_options import parse_settings
+from bandgap.cli.request_options import parse_settings, takes_engine, takes_labels
 from bandgap.cli.training import check_source, source_path
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ COLUMNS = {
 }
 
 
+@takes_engine
+@takes_labels()
 def compare(
     source: options.Source,
     structures: options.Structures,
@@ -44,11 +46,7 @@ def compare(
             metavar="DIR", help="Folder of the results; an interrupted comparison resumes."
         ),
     ],
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
+    labels: LabelChoice,
     preset: options.OwnPreset = None,
     species: options.OwnSpecies = None,
     methods: Annotated[
@@ -88,8 +86,6 @@ def compare(
     ] = [],  # noqa: B006 - typer copies it
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals.
 
@@ -101,13 +97,10 @@ def compare(
     """
     from dataclasses import replace
 
-    from bandgap.foundation.engines import use_engine
     from bandgap.storage.result_folders import check_table_folder
     from bandgap.transfer import check_method_name
 
-    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
-    check_inputs(structures, choice)
-    use_engine(engine, scheduler)
+    check_inputs(structures, labels)
     check_table_folder(out, RESULTS)
     folder = source_path(source)
     check_source(folder)
@@ -145,7 +138,7 @@ def compare(
     levels = levels_of(settings_by_method)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
-        gaps, level_of_theory = load_gaps(records, choice)
+        gaps, level_of_theory = load_gaps(records, labels)
         refuse_tight_binding_gaps(levels, level_of_theory)
         compared = tables_for(
             [entrant_of(name).method for name in settings_by_method],

@@ -8,6 +8,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
+    LabelChoice,
     check_exist,
     descriptor_cache,
     load_baseline,
@@ -16,11 +17,13 @@ from bandgap.cli.inputs import (
     print_note,
 )
 from bandgap.cli.report import print_table
+from bandgap.cli.request_options import takes_labels
 from bandgap.cli.run_inputs import inputs_of_run
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
 @takes_zipped_run("run")
+@takes_labels()
 def explain(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of one.")],
     new: Annotated[
@@ -39,11 +42,8 @@ def explain(
         ),
     ] = None,
     structures: options.StructuresOfRun = None,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
+    *,
+    labels: LabelChoice,
 ) -> None:
     """Say why a prediction is what it is: labels, noise, model and elements behind it.
 
@@ -62,11 +62,7 @@ def explain(
         run,
         source=Path(),
         structures=structures,
-        label=label,
         labels=labels,
-        unit=unit,
-        column=column,
-        id_column=id_column,
     )
     # Imported after the inputs were checked, because they import torch.
     from bandgap.foundation.csv_tables import csv_of_columns

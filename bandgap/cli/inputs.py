@@ -158,18 +158,22 @@ class LabelChoice:
     """Where the gaps are: a key in the extXYZ files, or a table.
 
     Unit, column and level if not stated there.
-
-    Raises a usage error unless exactly one of `key` and `table` is given.
     """
 
-    key: str | None
-    table: Path | None
+    key: str | None = None
+    table: Path | None = None
     unit: Unit | None = None
     column: str | None = None
     level_of_theory: str = ""
     id_column: str | None = None
 
-    def __post_init__(self) -> None:
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a key or a table."""
+        return self.key is not None or self.table is not None
+
+    def check(self) -> None:
+        """Raise a usage error unless exactly one of key and table is given."""
         if (self.key is None) == (self.table is None):
             problem = "Neither was given." if self.key is None else "Both were given."
             raise typer.BadParameter(
@@ -181,8 +185,10 @@ class LabelChoice:
 def check_inputs(paths: Sequence[Path], choice: LabelChoice) -> None:
     """Raise InputError for a path of structures or a table of labels that does not exist.
 
-    Reading the structures takes longer than this check, so it comes first.
+    Raises a usage error unless exactly one of key and table is given. Reading the structures takes
+    longer than this check, so it comes first.
     """
+    choice.check()
     check_exist(paths)
     if choice.table is not None:
         check_exist([choice.table])

@@ -7,14 +7,17 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import check_inputs, descriptor_cache, load_labelled
+from bandgap.cli.inputs import LabelChoice, check_inputs, descriptor_cache, load_labelled
 from bandgap.cli.report import print_table
+from bandgap.cli.request_options import takes_engine, takes_labels
 from bandgap.cli.run_inputs import inputs_of_run
 from bandgap.cli.training import check_source, source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
 @takes_zipped_run("run")
+@takes_engine
+@takes_labels()
 def learning_curve(
     run: options.TestedRun,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV table to write.")],
@@ -32,13 +35,8 @@ def learning_curve(
     sizes: Annotated[int, typer.Option(min=3, help="Evenly spaced sizes, with that of RUN.")] = 4,
     source: options.SourceOfRun = None,
     structures: options.StructuresOfRun = None,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
+    *,
+    labels: LabelChoice,
 ) -> None:
     """Measure the error against the number of labels, and say what more labels would give.
 
@@ -48,11 +46,9 @@ def learning_curve(
     is not changed.
     """
     from bandgap.foundation.csv_tables import csv_text
-    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.replacement import write_whole
     from bandgap.runs.parent_test import read_parent
 
-    use_engine(engine, scheduler)
     parent = read_parent(run)
     from bandgap.evaluation.learning_curve import check_numbers  # imports pandas
 
@@ -63,11 +59,7 @@ def learning_curve(
         run,
         source=source,
         structures=structures,
-        label=label,
         labels=labels,
-        unit=unit,
-        column=column,
-        id_column=id_column,
     )
     check_inputs(inputs.structures, inputs.labels)
     source_folder = source_path(inputs.source)

@@ -29,7 +29,7 @@ from bandgap.cli.prediction_table import (
     write_growing_table,
     write_table,
 )
-from bandgap.cli.request_options import takes_request
+from bandgap.cli.request_options import takes_engine, takes_labels, takes_request
 from bandgap.cli.zipped_run import takes_zipped_run
 from bandgap.foundation.errors import InputError
 from bandgap.runs.requests import PredictRequest
@@ -51,6 +51,7 @@ Baselines = Annotated[
 
 
 @takes_request(PredictRequest)
+@takes_engine
 @takes_zipped_run("model")
 def predict(
     model: Annotated[
@@ -78,8 +79,6 @@ def predict(
             "deviation and interval in the comment lines. Refused ones are left out.",
         ),
     ] = None,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
     *,
     request: PredictRequest,
 ) -> None:
@@ -91,11 +90,9 @@ def predict(
     command resumes. FILE.json next to the table and next to the extXYZ file has the run, its
     settings and its warnings.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.storage.manifests import read_manifest
 
     check_exist(structures)
-    use_engine(engine, scheduler)
     manifest = read_manifest(model, kind="run")
     name = str(manifest["request"]["baseline"])
     if baselines is not None and not name:
@@ -292,6 +289,7 @@ def compute_next(
         )
 
 
+@takes_labels(has_level=True)
 def evaluate(
     predictions: Annotated[
         Path,
@@ -302,12 +300,7 @@ def evaluate(
         ),
     ],
     structures: options.Structures,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
-    level_of_theory: options.LevelOfTheory = "",
+    labels: LabelChoice,
     json_file: options.JsonFile = None,
 ) -> None:
     """Compare a table of predictions with known gaps: errors, coverage and width of the intervals.
@@ -328,19 +321,11 @@ def evaluate(
     from bandgap.predictions.reading import read_predictions
     from bandgap.runs.companion import ids_learned_from
 
-    choice = LabelChoice(
-        label,
-        labels,
-        unit=unit,
-        column=column,
-        level_of_theory=level_of_theory,
-        id_column=id_column,
-    )
-    check_inputs(structures, choice)
+    check_inputs(structures, labels)
     table = read_predictions(predictions)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
-        gaps, level_of_theory = load_gaps(records, choice)
+        gaps, level_of_theory = load_gaps(records, labels)
     if warning := mixed_levels_warning([*table.get("level_of_theory", []), level_of_theory]):
         print_note(f"Warning: {warning}")
     try:

@@ -2,26 +2,30 @@
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import check_inputs, descriptor_cache, load_labelled, print_note
+from bandgap.cli.inputs import (
+    LabelChoice,
+    check_inputs,
+    descriptor_cache,
+    load_labelled,
+    print_note,
+)
 from bandgap.cli.report import print_run
+from bandgap.cli.request_options import takes_engine, takes_labels
 from bandgap.cli.run_inputs import inputs_of_run
 from bandgap.cli.training import check_source, source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
 @takes_zipped_run("run")
+@takes_engine
+@takes_labels()
 def refit(
     run: options.TestedRun,
     out: options.Out,
     source: options.SourceOfRun = None,
     structures: options.StructuresOfRun = None,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
+    *,
+    labels: LabelChoice,
 ) -> None:
     """Learn from all labelled structures of a run, also from those that it held out.
 
@@ -30,23 +34,17 @@ def refit(
     are read from where `bandgap transfer` read them, relative to the current folder; options give
     another place. They must have the same content.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.runs.parent_test import read_parent
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
-    use_engine(engine, scheduler)
     parent = read_parent(run)
     inputs = inputs_of_run(
         parent.manifest,
         run,
         source=source,
         structures=structures,
-        label=label,
         labels=labels,
-        unit=unit,
-        column=column,
-        id_column=id_column,
     )
     check_inputs(inputs.structures, inputs.labels)
     source_folder = source_path(inputs.source)

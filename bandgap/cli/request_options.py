@@ -1,21 +1,24 @@
-"""Command-line options from the fields of a request type."""
+"""Options that decorators give to commands: of a request type, of the gaps, of the engine."""
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from bandgap.cli import options
+from bandgap.cli.inputs import LabelChoice
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.requests import Request, RequestField
 
+Command = Callable[..., None]
 T = TypeVar("T", bound=Request)
 
 
 def takes_request(
     request_type: type[Request], *, without: tuple[str, ...] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """Give a command one option for each field of a request type.
 
     The command has a keyword-only parameter `request`, which receives the request made from the
@@ -23,21 +26,64 @@ def takes_request(
     """
     fields = [f for f in request_type.fields() if f.option is not None and f.name not in without]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def with_options(**values: Any) -> None:
-            options = {field.name: values.pop(field.name) for field in fields}
-            command(**values, request=parsed_request(request_type, options))
+            fields_given = {field.name: values.pop(field.name) for field in fields}
+            command(**values, request=parsed_request(request_type, fields_given))
 
-        signature = inspect.signature(command, eval_str=True)
-        parameters = [p for p in signature.parameters.values() if p.name != "request"]
-        parameters += [_parameter(field) for field in fields]
-        signature = signature.replace(parameters=_keyword_only(parameters))
-        with_options.__signature__ = signature  # type: ignore[attr-defined]
-        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-        return with_options
+        return replace_parameter(with_options, "request", [_parameter(field) for field in fields])
 
     return decorate
+
+
+def takes_labels(*, has_level: bool = False) -> Callable[[Command], Command]:
+    """Give a command the options of its parameter `labels`, with the level of theory or without."""
+    fields = {k: v for k, v in _LABELS.items() if has_level or k != "level_of_theory"}
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_options(**values: Any) -> None:
+            choice = {field: values.pop(option.name) for field, option in fields.items()}
+            command(**values, labels=LabelChoice(**choice))
+
+        return replace_parameter(with_options, "labels", list(fields.values()))
+
+    return decorate
+
+
+def takes_engine(command: Command) -> Command:
+    """Give a command --engine and --scheduler; the engine is set before the command is called."""
+
+    @functools.wraps(command)
+    def with_options(*, engine: Any, scheduler: Any, **values: Any) -> None:
+        from bandgap.foundation.engines import use_engine
+
+        use_engine(engine, scheduler)
+        command(**values)
+
+    return replace_parameter(with_options, "", _ENGINE)
+
+
+def replace_parameter(command: Command, name: str, options: Sequence[inspect.Parameter]) -> Command:
+    """Give a wrapped command these options in place of one parameter; without it, at the end."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters = list(signature.parameters.values())
+    names = [p.name for p in parameters]
+    place = names.index(name) if name in names else len(names)
+    parameters[place : place + 1] = options
+    # keyword-only, so that defaults may come in any order
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+def option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """Return the parameter of a command for one option."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
 
 
 def parsed_request(request_type: type[T], options: Mapping[str, Any]) -> T:
@@ -70,15 +116,10 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return the parameters as keyword-only ones, so that defaults may come in any order."""
-    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-
-
 def _parameter(field: RequestField) -> inspect.Parameter:
     """Return the parameter of a command for one field."""
     assert field.option is not None
-    option = typer.Option(
+    settings = typer.Option(
         field.option,
         help=field.setting.help,
         metavar=field.setting.metavar,
@@ -86,12 +127,7 @@ def _parameter(field: RequestField) -> inspect.Parameter:
         max=_bound(field, field.maximum),
     )
     hint, default = _hint_and_default(field)
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[hint, option],
-    )
+    return option(field.name, Annotated[hint, settings], default)
 
 
 def _bound(field: RequestField, value: float | None) -> float | None:
@@ -130,3 +166,15 @@ def _integers(field: RequestField, text: str) -> tuple[int, ...]:
         return tuple(int(word) for word in text.replace(",", " ").split())
     except ValueError:
         raise ConfigError(f"{field.option}: found {text!r}. Accepted: {field.accepted}.") from None
+
+
+# Options by the field of `LabelChoice`.
+_LABELS = {
+    "key": option("label", options.Label),
+    "table": option("labels", options.Labels),
+    "unit": option("unit", options.LabelUnit),
+    "column": option("column", options.GapColumn),
+    "id_column": option("id_column", options.IdColumn),
+    "level_of_theory": option("level_of_theory", options.LevelOfTheory, ""),
+}
+_ENGINE = [option("engine", options.Engine), option("scheduler", options.Scheduler)]

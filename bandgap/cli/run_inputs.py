@@ -4,12 +4,11 @@ Paths are stored as they were given, relative ones to the folder in which the co
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bandgap.cli.inputs import LabelChoice
-from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import InputError
 
 
@@ -41,11 +40,7 @@ def inputs_of_run(
     *,
     source: Path | None,
     structures: Sequence[Path] | None,
-    label: str | None,
-    labels: Path | None,
-    unit: Unit | None,
-    column: str | None,
-    id_column: str | None,
+    labels: LabelChoice,
 ) -> RunInputs:
     """Return the inputs of a run: those that options name, the others as its command named them.
 
@@ -56,15 +51,9 @@ def inputs_of_run(
     if not paths:
         paths = stored_structures(manifest, run)
         check_present(paths, run, option="--structures")
-    if label is not None or labels is not None:
-        choice = LabelChoice(
-            label,
-            labels,
-            unit=unit,
-            column=column,
-            level_of_theory=manifest["level_of_theory"],
-            id_column=id_column,
-        )
+    if labels.is_given:
+        labels.check()
+        choice = replace(labels, level_of_theory=manifest["level_of_theory"])
     else:
         choice = stored_labels(manifest, run)
         check_present([] if choice.table is None else [choice.table], run, option="--labels")

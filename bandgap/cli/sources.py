@@ -12,6 +12,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_inputs,
     descriptor_cache,
     descriptor_of,
     load_gaps,
@@ -25,6 +26,7 @@ from bandgap.cli.report import (
     print_sources,
     print_warnings,
 )
+from bandgap.cli.request_options import takes_engine, takes_labels
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
@@ -35,6 +37,7 @@ DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, whose import is t
 VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice as many as for the source of the demo
 
 
+@takes_engine
 def train_sources(
     sets: Annotated[
         list[str],
@@ -94,8 +97,6 @@ def train_sources(
     seed: options.Seed = 0,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
 ) -> None:
     """Train source networks on several labelled sets together, with an output for each set.
 
@@ -104,7 +105,6 @@ def train_sources(
     --snapshots add extras that some methods need to every output of every network, as in
     train-source; `bandgap source-extras` adds them to selected outputs.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.networks.joint_training import JointTrainingConfig
     from bandgap.sources.model import SourceConfig
@@ -115,7 +115,6 @@ def train_sources(
     from bandgap.structures.displaced import check_displacement
 
     set_threads()
-    use_engine(engine, scheduler)
     check_result_folder(out, kind=KIND)
     check_displacement(displacement)
     files = parsed_names(sets, what="a set")
@@ -161,6 +160,8 @@ def train_sources(
     )
 
 
+@takes_engine
+@takes_labels()
 def source_extras(
     source: Annotated[
         Path,
@@ -176,11 +177,8 @@ def source_extras(
         ),
     ] = [],  # noqa: B006 - typer copies it
     structures: options.Structures = [],  # noqa: B006 - typer copies it
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
+    *,
+    labels: LabelChoice,
     heads: Annotated[
         list[str],
         typer.Option(
@@ -193,8 +191,6 @@ def source_extras(
     snapshots: options.Snapshots = None,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
 ) -> None:
     """Add extras to a source model from its training structures, without changing its weights.
 
@@ -203,23 +199,21 @@ def source_extras(
     gets the extras of these outputs, one after the other. Each variational fit has at most 20,000
     steps.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
     from bandgap.sources.sets import open_sources
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
-    use_engine(engine, scheduler)
     snapshot_settings = options.snapshot_config(snapshots)
     if open_sources(source).sizes:
-        _check_sets(sets, label, structures=structures, labels=labels)
+        _check_sets(sets, labels, structures=structures)
         files = _chosen_sets(sets, heads)
         variational_settings = options.variational_configs(variational, max_steps=VARIATIONAL_STEPS)
         with progress_bars() as progress:
             add_head_extras_run(
                 source,
-                load_sets(files, str(label), progress=progress),
+                load_sets(files, str(labels.key), progress=progress),
                 variational=variational_settings,
                 snapshots=snapshot_settings,
                 device=device,
@@ -235,10 +229,10 @@ def source_extras(
             "this is a source of one set: give its structures with --structures PATH, "
             "without NAME=PATH and --head."
         )
-    choice = LabelChoice(label, labels, unit=unit, column=column, id_column=id_column)
+    check_inputs(structures, labels)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
-        gaps, _ = load_gaps(records, choice)
+        gaps, _ = load_gaps(records, labels)
         add_extras_run(
             source,
             records,
@@ -307,10 +301,8 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
-def _check_sets(
-    sets: list[str], label: str | None, *, structures: list[Path], labels: Path | None
-) -> None:
-    if not sets or label is None or structures or labels is not None:
+def _check_sets(sets: list[str], labels: LabelChoice, *, structures: list[Path]) -> None:
+    if not sets or labels.key is None or structures or labels.table is not None:
         raise typer.BadParameter(
             "this is a source of several sets: give them as NAME=PATH, as in train-sources, and "
             "their gaps by --label KEY, without --structures and --labels."

@@ -17,6 +17,7 @@ from bandgap.cli.inputs import (
     print_note,
     verdict_counts,
 )
+from bandgap.cli.request_options import takes_engine
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -65,14 +66,13 @@ def check(
         raise typer.Exit(1)
 
 
+@takes_engine
 def featurize(
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="NPZ", help="File to write, ending in .npz.")],
     preset: options.Preset = None,
     species: options.Species = None,
     jobs: options.Jobs = 1,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
 ) -> None:
     """Compute the MBTR descriptor of every structure and write a NumPy file.
 
@@ -82,9 +82,7 @@ def featurize(
     import numpy as np
 
     from bandgap.descriptors import estimate, featurize
-    from bandgap.foundation.engines import use_engine
 
-    use_engine(engine, scheduler)
     config = descriptor_of(preset, options.species_list(species))
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")

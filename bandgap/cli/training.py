@@ -16,7 +16,7 @@ from bandgap.cli.inputs import (
     print_note,
 )
 from bandgap.cli.report import print_run
-from bandgap.cli.request_options import takes_request
+from bandgap.cli.request_options import takes_engine, takes_labels, takes_request
 from bandgap.cli.run_inputs import RunInputs
 from bandgap.foundation.progress import Progress
 from bandgap.runs.requests import SourceRequest, TransferRequest
@@ -60,14 +60,12 @@ def _list_methods(is_requested: bool) -> None:
 
 
 @takes_request(SourceRequest)
+@takes_engine
+@takes_labels(has_level=True)
 def train_source(
     out: options.Out,
+    labels: LabelChoice,
     structures: options.Structures = [],  # noqa: B006 - typer copies it
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
     oe62: Annotated[
         Path | None,
         typer.Option(
@@ -80,9 +78,6 @@ def train_source(
             help="Gaps of the OE62 file to use: pbe, pbe0, pbe0_water, gw or another level in it."
         ),
     ] = "pbe0",
-    level_of_theory: options.LevelOfTheory = "",
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
     *,
     request: SourceRequest,
 ) -> None:
@@ -90,28 +85,17 @@ def train_source(
 
     `bandgap transfer --source` starts from the folder that it writes.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
-    choice = None
-    if oe62 is not None and (structures or label or labels):
+    if oe62 is not None and (structures or labels.is_given):
         raise typer.BadParameter(
             "--oe62 contains structures and gaps: leave out --structures and --label(s)."
         )
     if oe62 is None:
         if not structures:
             raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
-        choice = LabelChoice(
-            label,
-            labels,
-            unit=unit,
-            column=column,
-            level_of_theory=level_of_theory,
-            id_column=id_column,
-        )
-        check_inputs(structures, choice)
-    use_engine(engine, scheduler)
+        check_inputs(structures, labels)
     check_result_folder(out, kind="source")
     is_graph = request.network == "megnet"
     if is_graph:
@@ -121,11 +105,10 @@ def train_source(
     else:
         descriptor_of(request.preset, request.species)
     with progress_bars() as progress:
-        if choice is None:
-            assert oe62 is not None
-            data = _oe62_set(oe62, level, level_of_theory, progress=progress)
+        if oe62 is None:
+            data = load_labelled(structures, labels, progress=progress)
         else:
-            data = load_labelled(structures, choice, progress=progress)
+            data = _oe62_set(oe62, level, labels.level_of_theory, progress=progress)
         clock = EpochClock(progress, f"training the {'graph' if is_graph else 'source'} network")
         _train(data, request, out=out, progress=clock)
     print_run(out, read_manifest(out, kind="source"))
@@ -157,18 +140,13 @@ def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progres
 
 
 @takes_request(TransferRequest)
+@takes_engine
+@takes_labels(has_level=True)
 def transfer(
     source: options.Source,
     structures: options.Structures,
     out: options.Out,
-    label: options.Label = None,
-    labels: options.Labels = None,
-    unit: options.LabelUnit = None,
-    column: options.GapColumn = None,
-    id_column: options.IdColumn = None,
-    level_of_theory: options.LevelOfTheory = "",
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
+    labels: LabelChoice,
     list_methods: Annotated[
         bool,
         typer.Option(
@@ -187,19 +165,9 @@ def transfer(
     next N the training set. If the command is killed while it samples a network, the same command
     resumes from the last checkpoint, with the same result.
     """
-    from bandgap.foundation.engines import use_engine
     from bandgap.storage.result_folders import check_result_folder
 
-    choice = LabelChoice(
-        label,
-        labels,
-        unit=unit,
-        column=column,
-        level_of_theory=level_of_theory,
-        id_column=id_column,
-    )
-    check_inputs(structures, choice)
-    use_engine(engine, scheduler)
+    check_inputs(structures, labels)
     if request.method is not None:
         from bandgap.transfer import check_method_name
 
@@ -208,13 +176,13 @@ def transfer(
     check_source(source_folder)
     check_result_folder(out, kind="run", inputs=[source_folder])
     with progress_bars() as progress:
-        data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)
+        data = load_labelled(structures, labels, baseline=request.baseline, progress=progress)
         folder = _transferred(
             source_folder,
             data,
             request,
             out=out,
-            inputs=RunInputs(source, tuple(structures), choice),
+            inputs=RunInputs(source, tuple(structures), labels),
             progress=progress,
         )
     _print_result(folder)
