@@ -24,7 +24,6 @@ from streamlit.web import bootstrap
 
 from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules
 from bandgap.jobs.connections import ConnectionLimits, server_options
-from bandgap.jobs.log_lines import limited_stderr
 
 MAIN = Path(__file__).resolve().parent / "main.py"
 # Options of Streamlit. They override `.streamlit/config.toml` of this folder and of the user.
@@ -50,8 +49,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     settings["host_names"] = tuple(settings["host_names"])
     rules = AccessRules(**settings, token=os.environ.pop(VARIABLE, None))
-    with limited_stderr():
-        server_of(rules).run()
+    server_of(rules).run()
 
 
 def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
@@ -77,7 +75,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
         app,
         host=rules.host,
         port=rules.port,
-        log_level="warning",
+        log_level="error",  # a warning for each malformed request would fill the disk
         access_log=False,
         server_header=False,
         ws="websockets-sansio",

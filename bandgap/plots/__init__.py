@@ -27,7 +27,6 @@ from bandgap.plots.structures import (
     distance_percentiles,
     element_counts,
     size_histogram,
-    structure_3d,
 )
 from bandgap.plots.style import (
     BASELINE,
@@ -77,7 +76,6 @@ __all__ = [
     "size_histogram",
     "slices_figure",
     "spread_figure",
-    "structure_3d",
     "structure_map_figure",
     "template",
     "ternary",

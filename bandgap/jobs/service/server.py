@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
 from bandgap.jobs.connections import BACKLOG, ConnectionLimits, server_options
-from bandgap.jobs.log_lines import limited_stderr
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
@@ -59,8 +58,7 @@ def run_service(
     # uvicorn handles these signals, and after its end raises them once more
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
-    with limited_stderr():
-        make_server(app).run(sockets=[sock])
+    make_server(app).run(sockets=[sock])
     return 0
 
 
@@ -68,7 +66,7 @@ def make_server(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> 
     """Return the server of the application, without websockets and without a header of its name."""
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",  # a warning for each malformed request would fill the disk
         server_header=False,
         ws="none",
         lifespan="on",

@@ -9,7 +9,6 @@ from scipy.stats import gaussian_kde
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from bandgap.plots import posterior, style
-from bandgap.structures.shapes import Shape
 
 RNG = np.random.default_rng(0)
 
@@ -287,31 +286,6 @@ def test_parity_shows_intervals_whole_up_to_a_quarter_of_the_range_beyond_the_po
 def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
     fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
     assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)
-
-
-def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
-    shape = Shape(
-        numbers=np.array([8, 1, 1], dtype=np.uint8),
-        positions=np.array([[0.0, 0.0, 0.0], [0.9, 0.0, 0.0], [0.0, 3.1, 0.0]]),
-        cell=np.eye(3) * 4.0,
-        pbc=np.array([True, True, True]),
-        bonds=np.array([[0, 1], [0, 2]], dtype=np.uint16),
-        # The second atom of the second bond is beyond a face of the cell.
-        shifts=np.array([[0, 0, 0], [0, -1, 0]], dtype=np.int8),
-    )
-    fig = plots.structure_3d(shape)
-    traces = {trace.name: trace for trace in fig.data if trace.name}
-    assert set(traces) == {"cell", "H", "O"}
-    assert list(traces["H"].x) == [0.9, 0.0] and list(traces["H"].customdata) == [2, 3]
-    assert (
-        traces["O"].marker.size > traces["H"].marker.size and traces["O"].marker.color == "#FF0D0D"
-    )
-    bonds = [trace for trace in fig.data if trace.mode == "lines" and not trace.name]
-    ends = {trace.line.color: np.stack([trace.x, trace.y, trace.z], axis=1) for trace in bonds}
-    np.testing.assert_allclose(ends["#FF0D0D"][[1, 4]], [[0.45, 0, 0], [0, -0.45, 0]])
-    np.testing.assert_allclose(ends["#D5DADF"][[1, 4]], [[0.45, 0, 0], [0, 3.55, 0]])
-    assert np.isnan(ends["#D5DADF"][2]).all()
-    assert np.nanmax(traces["cell"].z) == 4.0 and len(traces["cell"].x) == 12 * 3
 
 
 def test_most_frequent_elements_are_shown_and_each_is_named() -> None:
