@@ -149,8 +149,8 @@ def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
     return {str(key): int(count) for key, count in rows}
 
 
-def copies_of_gaps(library: Library, dataset_id: str) -> set[str]:
-    """Return the names of numbers that are the known gaps themselves, in eV.
+def other_numbers(library: Library, dataset_id: str) -> dict[str, int]:
+    """Return `numbers_of` without those that are the known gaps themselves, in eV.
 
     The files from which labels were read have them. They are no baseline.
     """
@@ -160,7 +160,9 @@ def copies_of_gaps(library: Library, dataset_id: str) -> set[str]:
         " GROUP BY key HAVING max(abs(json_each.value - gap_eV)) < 1e-6",
         dataset_id,
     )
-    return {str(row["key"]) for row in rows}
+    copies = {str(row["key"]) for row in rows}
+    numbers = numbers_of(library, dataset_id)
+    return {name: count for name, count in numbers.items() if name not in copies}
 
 
 def first_usable(library: Library, dataset_id: str) -> int | None:

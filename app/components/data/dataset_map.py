@@ -1,15 +1,14 @@
 """The map of a data set on the page Data: its structures as points, and those selected on it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, stores, tables, words
-from app.components.shared.map_view import MapPoints, map_view, neighbours_text
-from app.components.shared.structure_view import draw_structure
-from app.components.structures.pictures import picture_addresses
+from app.components.shared import stores, tables, words
+from app.components.shared.map_view import MapPoints, map_view, selected_members
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.rows import Dataset
@@ -49,21 +48,17 @@ def _map_and_selection(dataset: Dataset, elements: tuple[str, ...]) -> None:
     selection = map_view(
         points, run=None, dataset=dataset.id, manifest=MANIFEST, key=f"data-{dataset.id}"
     )
-    if selection.rows is None:
-        return
-    members = np.flatnonzero(np.isin(points.structures.rows, selection.rows))
-    if selection.single is not None and members.size:
-        _single(dataset, points, int(members[0]))
-        return
-    table = selected_frame(points, members)
-    addresses = picture_addresses(dataset.id, table.index.tolist())
-    tables.show(
-        tables.with_pictures(table, addresses),
-        alt="Structures that are selected on the map",
+    members = selected_members(
+        points,
+        selection,
+        dataset=dataset.id,
+        manifest=MANIFEST,
         columns=COLUMNS,
-        rows=6,
+        table_of=selected_frame,
+        lines_of=partial(_lines, points),
     )
-    downloads.csv_button("Download the selected structures (CSV)", lambda: table, "selected.csv")
+    if members is None:
+        return
     text = f"{words.count(members.size, 'structure')} selected."
     if members.size > SHOWN:
         text += f" The {SHOWN} with the smallest gaps are listed."
@@ -97,17 +92,6 @@ def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(columns, index=structures.rows[order]).dropna(axis="columns", how="all")
 
 
-def _single(dataset: Dataset, points: MapPoints, k: int) -> None:
-    """Draw the gap, the neighbours and the structure of one point."""
-    structures = points.structures
-    row = int(structures.rows[k])
-    gap = structures.gaps_eV[k]
-    with st.container(border=True):
-        st.markdown(
-            f"**{words.escaped(structures.ids[k])}, {words.escaped(structures.formulas[k])}**"
-        )
-        gap_text = f"Known gap: {gap:.2f} eV" if np.isfinite(gap) else "No known gap"
-        near = neighbours_text(points, row, dataset=dataset.id, manifest=MANIFEST)
-        st.markdown("  \n".join(filter(None, [gap_text, near])))
-        path = shapes_path(stores.home(), dataset.id)
-        draw_structure(path, row, formula=structures.formulas[k], key="mapped")
+def _lines(points: MapPoints, k: int) -> list[str]:
+    gap = points.structures.gaps_eV[k]
+    return [f"Known gap: {gap:.2f} eV" if np.isfinite(gap) else "No known gap"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,14 +10,11 @@ import streamlit as st
 
 from app.components.result.run_result import RunResult
 from app.components.result.worst_view import ERROR_COLUMNS
-from app.components.shared import downloads, stores, tables, words
+from app.components.shared import stores, tables, words
 from app.components.shared.guide_links import help_link
-from app.components.shared.map_view import MapPoints, map_view, neighbours_text, points_of
-from app.components.shared.structure_view import draw_structure
-from app.components.structures.pictures import picture_addresses
+from app.components.shared.map_view import MapPoints, map_view, points_of, selected_members
 from bandgap.evaluation.heldout import tested_ids
 from bandgap.evaluation.metal_tables import THRESHOLD
-from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import rows_of_ids
 
 COLUMNS = ERROR_COLUMNS | {"set": tables.column("set", 90)}
@@ -41,21 +39,17 @@ def map_section(result: RunResult) -> None:
     selection = map_view(
         points, run=result.run, dataset=dataset, manifest=manifest, key=f"result-{result.run.id}"
     )
-    if selection.rows is None:
-        return
-    members = np.flatnonzero(np.isin(points.structures.rows, selection.rows))
-    if selection.single is not None and members.size:
-        _single(result, points, int(members[0]))
-        return
-    table = selected_frame(points, members)
-    addresses = picture_addresses(dataset, table.index.tolist())
-    tables.show(
-        tables.with_pictures(table, addresses),
-        alt="Structures that are selected on the map",
+    members = selected_members(
+        points,
+        selection,
+        dataset=dataset,
+        manifest=manifest,
         columns=COLUMNS,
-        rows=6,
+        table_of=selected_frame,
+        lines_of=partial(_lines, result, points),
     )
-    downloads.csv_button("Download the selected structures (CSV)", lambda: table, "selected.csv")
+    if members is None:
+        return
     errors = points.errors_eV[members]
     errors = errors[np.isfinite(errors)]
     if errors.size:
@@ -115,23 +109,12 @@ def selected_frame(points: MapPoints, members: np.ndarray) -> pd.DataFrame:
     return table.loc[order]
 
 
-def _single(result: RunResult, points: MapPoints, k: int) -> None:
-    """Draw the numbers, the neighbours and the structure of one point."""
-    structures = points.structures
-    row = int(structures.rows[k])
-    dataset = result.run.dataset
-    with st.container(border=True):
-        st.markdown(
-            f"**{words.escaped(structures.ids[k])}, {words.escaped(structures.formulas[k])}**"
-        )
-        lines = [f"Known gap: {structures.gaps_eV[k]:.2f} eV", f"Set: {points.sets[k]}"]
-        if np.isfinite(points.predicted_eV[k]):
-            lines.insert(1, f"Predicted: {_predicted_text(result, structures.ids[k])}")
-        text = neighbours_text(points, row, dataset=dataset, manifest=result.files.manifest)
-        st.markdown("  \n".join(filter(None, [*lines, text])))
-        draw_structure(
-            shapes_path(stores.home(), dataset), row, formula=structures.formulas[k], key="mapped"
-        )
+def _lines(result: RunResult, points: MapPoints, k: int) -> list[str]:
+    """Return known and predicted gap of a point, and its set."""
+    lines = [f"Known gap: {points.structures.gaps_eV[k]:.2f} eV", f"Set: {points.sets[k]}"]
+    if np.isfinite(points.predicted_eV[k]):
+        lines.insert(1, f"Predicted: {_predicted_text(result, points.structures.ids[k])}")
+    return lines
 
 
 def _predicted_text(result: RunResult, id_: str) -> str:

@@ -1,10 +1,12 @@
 """The slow transfer that follows the first answer of a fast method."""
 
+import math
+
 import streamlit as st
 
 from app import session
 from app.components.shared import stores, words
-from app.components.shared.run_files import run_figures
+from app.components.shared.run_files import run_summary
 from app.components.shared.waiting import rerun_when
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import FIRST_ANSWER
@@ -27,9 +29,8 @@ def slow_transfer_view(run: RunRow) -> None:
     elif job.state != "finished":
         text = f"{title}, with the same structures, {words.STANDING[job.state]}."
     else:
-        error = _rmse_eV(job.subject)
-        own_error = _rmse_eV(run.id)
-        if error is None or own_error is None:
+        error, own_error = (run_summary(run_id).rmse_eV for run_id in (job.subject, run.id))
+        if math.isnan(error + own_error):
             return
         text = (
             f"{title} has an RMSE of {error:.2f} eV on the same structures (here {own_error:.2f} "
@@ -61,8 +62,3 @@ def slow_job(run: RunRow) -> Job | None:
 def _has_ended(job: Job) -> bool:
     present = stores.jobs().job(session.workspace(), job.id)
     return present is None or not present.active
-
-
-def _rmse_eV(run_id: str) -> float | None:
-    figures = run_figures(run_id)
-    return None if figures is None else figures.figures.get("rmse_eV")

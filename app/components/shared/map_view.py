@@ -1,20 +1,24 @@
 """The map of structures on Data, Result and Predict: a click or a lasso selects points."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.shared import frame, stores, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.drawing import drawn
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import unfinished
+from app.components.shared.structure_view import draw_structure
+from app.components.structures.pictures import picture_addresses
 from bandgap import plots
 from bandgap.foundation.errors import ArtifactError
+from bandgap.jobs.home import shapes_path
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.structure_maps import KIND, MapRows, map_path, map_rows, read_map
 
@@ -159,6 +163,57 @@ def map_view(
         titles=("first component", "second component"),
         caption=ALIKE_CAPTION.format(shares=percent),
     )
+
+
+def selected_members(
+    points: MapPoints,
+    selection: MapSelection,
+    *,
+    dataset: str,
+    manifest: Mapping[str, Any],
+    columns: Mapping[str, Any],
+    table_of: Callable[[MapPoints, NDArray[np.int64]], pd.DataFrame],
+    lines_of: Callable[[int], Sequence[str]],
+) -> NDArray[np.int64] | None:
+    """Draw what is selected: one structure with its numbers, or a table of several.
+
+    Returns the positions of the points in the table, None without one. `table_of` returns it, with
+    the rows of the data set as index; `lines_of` returns the numbers of a point.
+    """
+    if selection.rows is None:
+        return None
+    members = np.flatnonzero(np.isin(points.structures.rows, selection.rows))
+    if selection.single is not None and members.size:
+        _single(points, int(members[0]), dataset=dataset, manifest=manifest, lines_of=lines_of)
+        return None
+    table = table_of(points, members)
+    tables.show(
+        tables.with_pictures(table, picture_addresses(dataset, table.index.tolist())),
+        alt="Structures that are selected on the map",
+        columns=columns,
+        rows=6,
+    )
+    downloads.csv_button("Download the selected structures (CSV)", lambda: table, "selected.csv")
+    return members
+
+
+def _single(
+    points: MapPoints,
+    k: int,
+    *,
+    dataset: str,
+    manifest: Mapping[str, Any],
+    lines_of: Callable[[int], Sequence[str]],
+) -> None:
+    """Draw the numbers, the neighbours and the structure of one point."""
+    structures = points.structures
+    row = int(structures.rows[k])
+    formula = structures.formulas[k]
+    with st.container(border=True):
+        st.markdown(f"**{words.escaped(structures.ids[k])}, {words.escaped(formula)}**")
+        near = neighbours_text(points, row, dataset=dataset, manifest=manifest)
+        st.markdown("  \n".join(filter(None, [*lines_of(k), near])))
+        draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="mapped")
 
 
 def neighbours_text(

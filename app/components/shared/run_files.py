@@ -242,19 +242,10 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
 
 def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[LearningPoint]:
     """Return the errors of all readable runs on the data of the baseline."""
+    home = str(stores.home().folder)
     dataset = runs[baseline.id].dataset
-    run_ids = tuple(run.id for run in runs.values() if run.dataset == dataset)
-    return [
-        point
-        for point, fingerprint in _points(str(stores.home().folder), run_ids)
-        if fingerprint == baseline.data_fingerprint
-    ]
-
-
-def run_figures(run_id: str) -> LearningPoint | None:
-    """Return the errors of a finished run on its held-out structures, None where there are none."""
-    point = _point(str(stores.home().folder), run_id)
-    return None if point is None else point[0]
+    points = (_point(home, run.id) for run in runs.values() if run.dataset == dataset)
+    return [point[0] for point in points if point and point[1] == baseline.data_fingerprint]
 
 
 @dataclass(frozen=True)
@@ -274,8 +265,12 @@ class RunSummary:
 
 def run_summaries(run_ids: Iterable[str]) -> list[RunSummary]:
     """Return the figures of finished runs for the list of runs, empty ones for a damaged run."""
-    home = stores.home()
-    return [_summary(str(home.run_folder(run_id))) for run_id in run_ids]
+    return [run_summary(run_id) for run_id in run_ids]
+
+
+def run_summary(run_id: str) -> RunSummary:
+    """Return the figures of a finished run, empty ones for a damaged run."""
+    return _summary(str(stores.home().run_folder(run_id)))
 
 
 @lru_cache(maxsize=2000)  # much quicker than Streamlit's caches, which count for a long list
@@ -305,11 +300,6 @@ def _finite(value: object) -> float:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _read(folder: str, run_id: str) -> HeldOut:
     return load_heldout(Path(folder), read_run(run_id).manifest)
-
-
-@st.cache_resource(max_entries=32, show_spinner=False)
-def _points(home: str, run_ids: tuple[str, ...]) -> list[tuple[LearningPoint, str]]:
-    return [point for run_id in run_ids if (point := _point(home, run_id))]
 
 
 @st.cache_resource(max_entries=2000, show_spinner=False)

@@ -3,9 +3,9 @@
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
@@ -15,12 +15,15 @@ from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.jobs import workspaces
 from bandgap.jobs.added_runs import RUNS, data_names
 from bandgap.jobs.database import StoreError
+from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import copies_of_gaps, element_sets, has_metals, numbers_of
+from bandgap.jobs.listing import element_sets, has_metals, other_numbers
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
+
+Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -116,39 +119,19 @@ def dataset_labels(datasets: Sequence[Dataset]) -> dict[str, str]:
 def device_of(setting: str) -> Literal["cpu", "cuda"]:
     """Return the device that the worker uses for the setting auto, cpu or cuda."""
     if setting == "auto":
-        system = library().system()
-        setting = system.device if system else "cpu"
+        setting = system().device
     return "cuda" if setting.startswith("cuda") else "cpu"
 
 
-def levels_installed() -> bool:
-    """Return whether the worker can compute electron levels."""
-    system = library().system()
-    return system is not None and system.levels
-
-
-def graph_installed() -> bool:
-    """Return whether the worker can train a graph network."""
-    system = library().system()
-    return system is not None and system.graph
-
-
-def bonds_installed() -> bool:
-    """Return whether the worker can perceive the bonds of molecules."""
-    system = library().system()
-    return system is not None and system.rdkit
-
-
-def installed_potentials() -> tuple[str, ...]:
-    """Return the extras of the pretrained potentials that the worker can use."""
-    system = library().system()
-    return () if system is None else tuple(system.potentials)
+def system() -> SystemEntry:
+    """Return the machine of the worker; one without any extra before a worker has registered it."""
+    return library().system() or SystemEntry()
 
 
 def rdkit_missing() -> bool:
     """Return whether the worker has registered that it cannot propose molecules."""
-    system = library().system()
-    return system is not None and not system.rdkit
+    entry = library().system()
+    return entry is not None and not entry.rdkit
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -166,34 +149,26 @@ def numbers(dataset: Dataset) -> dict[str, int]:
 
     The known gaps themselves are left out.
     """
-    return _numbers(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _numbers(folder: str, dataset: str, labels: str) -> dict[str, int]:
-    library = _library(folder)
-    copies = copies_of_gaps(library, dataset)
-    numbers = numbers_of(library, dataset)
-    return {name: count for name, count in numbers.items() if name not in copies}
+    return _of_dataset(other_numbers, dataset)
 
 
 def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
     """Return the number of labelled structures of a data set by their set of elements."""
-    return _elements(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _elements(folder: str, dataset: str, labels: str) -> dict[tuple[str, ...], int]:
-    return element_sets(_library(folder), dataset)
+    return _of_dataset(element_sets, dataset)
 
 
 def contains_metals(dataset: Dataset) -> bool:
     """Return whether the labels of a data set are enough for a probability of a metal."""
-    return _contains_metals(
-        os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels)
-    )
+    return _of_dataset(has_metals, dataset)
 
 
-@st.cache_data(max_entries=32, show_spinner=False)
-def _contains_metals(folder: str, dataset: str, labels: str) -> bool:
-    return has_metals(_library(folder), dataset)
+def _of_dataset(read: Callable[[Library, str], Value], dataset: Dataset) -> Value:
+    """Return what a function reads of a data set, from the cache until its labels change."""
+    state = (read.__name__, os.environ.get("BANDGAP_HOME", ""), json.dumps(dataset.labels))
+    value: Value = _cached(state, dataset.id, read)
+    return value
+
+
+@st.cache_data(max_entries=96, show_spinner=False)
+def _cached(state: tuple[str, ...], dataset: str, _read: Callable[[Library, str], Any]) -> Any:
+    return _read(library(), dataset)

@@ -130,7 +130,7 @@ def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> Non
     )
     with st.expander("More settings"):
         request = _request(key, preset)
-    missing = preset == MEGNET and not stores.graph_installed()
+    missing = preset == MEGNET and not stores.system().graph
     if missing:
         st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
     estimate = None

@@ -1,5 +1,6 @@
 """The form that starts transfers: data, source model, methods and split."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from app.components.shared import frame, stores, tables, words
 from app.components.shared.estimate_words import estimate_sentence, rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
-from app.components.shared.run_files import finished_runs, read_run, run_figures
+from app.components.shared.run_files import finished_runs, read_run, run_summary
 from app.components.train.first_answer import with_first_answer
 from app.components.train.method_choice import OwnError, choose_methods
 from app.components.train.near_copies import near_copies_hint, source_copies_hint
@@ -95,15 +96,15 @@ def setup_form(
             "needed. Give more of them a gap on the Data page."
         )
         return
-    installed = stores.levels_installed()
+    installed = stores.system().levels
     transfers = source.id != NO_SOURCE
-    bonds_installed = stores.bonds_installed()
+    bonds_installed = stores.system().rdkit
     proposal = propose(
         target,
         transfers=transfers,
         levels_installed=installed,
         bonds_installed=bonds_installed,
-        potentials=stores.installed_potentials(),
+        potentials=stores.system().potentials,
     )
     cards = method_cards(target, proposal)
     cards_place = st.container()
@@ -194,14 +195,13 @@ def errors_on(dataset: Dataset, source: Source) -> dict[str, OwnError]:
     for run in finished_runs().values():
         if run.dataset != dataset.id or run.source != source.id or run.method in errors:
             continue
-        figures = run_figures(run.id)
-        if figures is not None and "rmse_eV" in figures.figures:
+        summary = run_summary(run.id)
+        if summary.n is not None and not math.isnan(summary.rmse_eV):
             mean_gap = read_run(run.id).manifest.get("tested", {}).get("mean_gap_rmse_eV")
             mean_text = "" if mean_gap is None else f" (mean gap: {mean_gap:.2f} eV)"
             errors[run.method] = OwnError(
-                figures.n,
-                f"Your run: RMSE {figures.figures['rmse_eV']:.2f} eV{mean_text}, "
-                f"{figures.n} labels.",
+                summary.n,
+                f"Your run: RMSE {summary.rmse_eV:.2f} eV{mean_text}, {summary.n} labels.",
             )
     return errors
 
