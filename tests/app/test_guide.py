@@ -89,7 +89,7 @@ def test_every_document_for_users_is_in_the_guide() -> None:
     folder = ROOT / "docs"
     names = {
         path.relative_to(folder).with_suffix("").as_posix()
-        for part in ("tutorials", "how-to", "explanation")
+        for part in ("tutorials", "how-to", "explanation", "research")
         for path in (folder / part).rglob("*.md")
         if path.relative_to(folder).as_posix() != f"{part}/index.md"
     }

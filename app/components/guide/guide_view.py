@@ -16,7 +16,7 @@ from app.components.guide.documents import (
 from app.components.shared import words
 from app.components.shared.guide_links import PAGE
 
-_LAYOUT = (("Tutorials", "How-to guides"), ("Explanation", "Reference"))
+_LAYOUT = (("Tutorials", "How-to guides"), ("Explanation", "Research", "Reference"))
 _WIDTH = 760
 _KEY = "guide-text"
 _SCRIPT = Path(__file__).with_name("heading.js").read_text(encoding="utf-8")
