@@ -6,6 +6,7 @@ The rows of the table travel in the payload of the job, as those of a baseline d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bandgap.datasets.matching import Matched
     from bandgap.datasets.units import Unit
     from bandgap.jobs.library import Library
+    from bandgap.jobs.rows import Verdict
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 MAX_NAMES = 1_000  # names of unmatched rows that are stored
@@ -83,10 +85,40 @@ def uploaded_payload(content: bytes, *, name: str, **settings: str | None) -> di
     return payload
 
 
-def labels_of(payload: Mapping[str, Any]) -> tuple[Labels, dict[str, Labels]]:
-    """Return the gaps of a payload, and its other gap columns by header."""
-    other_labels = {header: _from_json(rows) for header, rows in payload["other_columns"].items()}
-    return _from_json(payload["table"]), other_labels
+@dataclass(frozen=True, eq=False)
+class MatchedTable:
+    """A table of gaps and what of it matches the structures of a data set.
+
+    `other_matches` are those of its other gap columns, by header.
+    """
+
+    labels: Labels
+    match: Matched
+    other_matches: dict[str, Matched]
+    verdicts: list[Verdict]
+
+    def store_columns(self, library: Library, dataset_id: str) -> dict[str, Any]:
+        """Store the other gap columns, and return the facts of the table for `save_gaps`."""
+        for header, other in self.other_matches.items():
+            library.save_numbers(dataset_id, header, other.gaps)
+        return {
+            **label_facts(self.labels, self.match),
+            "beside": {header: other.n_matched for header, other in self.other_matches.items()},
+            "matched": self.match.n_matched,
+        }
+
+
+def match_table(library: Library, dataset_id: str, payload: Mapping[str, Any]) -> MatchedTable:
+    """Match the rows of a payload to the checked structures of a data set."""
+    labels = _from_json(payload["table"])
+    verdicts = library.verdicts(dataset_id)
+    ids = [verdict.id for verdict in verdicts]
+    files = [verdict.file for verdict in verdicts]
+    other_matches = {
+        header: match_labels(ids, files, _from_json(rows))
+        for header, rows in payload["other_columns"].items()
+    }
+    return MatchedTable(labels, match_labels(ids, files, labels), other_matches, verdicts)
 
 
 def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) -> int:
@@ -94,19 +126,11 @@ def store_gaps(library: Library, dataset_id: str, payload: Mapping[str, Any]) ->
 
     Returns the number of structures that got a gap.
     """
-    labels, other_labels = labels_of(payload)
-    verdicts = library.verdicts(dataset_id)
-    ids = [verdict.id for verdict in verdicts]
-    files = [verdict.file for verdict in verdicts]
-    match = match_labels(ids, files, labels)
-    n_by_column = {}
-    for header, column_labels in other_labels.items():
-        other = match_labels(ids, files, column_labels)
-        library.save_numbers(dataset_id, header, other.gaps)
-        n_by_column[header] = other.n_matched
-    facts = {**label_facts(labels, match), "beside": n_by_column, "matched": match.n_matched}
-    library.save_gaps(dataset_id, match.gaps, labels=facts, level_of_theory=labels.level_of_theory)
-    return match.n_matched
+    table = match_table(library, dataset_id, payload)
+    facts = table.store_columns(library, dataset_id)
+    level = table.labels.level_of_theory
+    library.save_gaps(dataset_id, table.match.gaps, labels=facts, level_of_theory=level)
+    return table.match.n_matched
 
 
 def label_facts(labels: Labels, match: Matched) -> dict[str, Any]:

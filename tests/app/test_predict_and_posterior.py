@@ -26,7 +26,7 @@ from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
-from bandgap.runs.requests import TransferRequest
+from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, drawn_structures, empty_workspace, texts
 from tests.app.test_actions import click
@@ -295,7 +295,7 @@ def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(exampl
 def test_downloads_have_one_row_per_input_with_units_and_a_companion(
     workspace: Workspace, example: Example
 ) -> None:
-    from app.components.predict.prediction_files import companion_json, download_csv, row_counts
+    from app.components.predict.prediction_files import companion_json, download_csv
     from bandgap.predictions.store import load_details, load_predictions
 
     folder = example.workspace.home.prediction_folder(
@@ -303,10 +303,9 @@ def test_downloads_have_one_row_per_input_with_units_and_a_companion(
     )
     predictions = load_predictions(folder / "quantiles.safetensors")
     details = load_details(folder / DETAILS)
+    request = PredictRequest(probability=0.8, interval="credible")
     rows = list(
-        csv.DictReader(
-            io.StringIO(download_csv(predictions, details, level=0.8, kind="credible").decode())
-        )
+        csv.DictReader(io.StringIO(download_csv(predictions, details, request=request).decode()))
     )
     assert len(rows) == 60
     assert {
@@ -327,10 +326,9 @@ def test_downloads_have_one_row_per_input_with_units_and_a_companion(
             run=run,
             prediction=example.prediction,
             name="waters",
-            level=0.8,
-            kind="credible",
+            request=request,
             columns=list(rows[0]),
-            counts=row_counts(predictions.status),
+            counts={"all": len(predictions)},
         )
     )
     assert about["run"] == run.id and about["rows"]["all"] == 60

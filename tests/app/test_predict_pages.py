@@ -17,6 +17,7 @@ from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
+from bandgap.runs.requests import PredictRequest
 from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_finished_run import figure, train_source
 
@@ -108,7 +109,8 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
         nearest_distance=details.distance,
         nearest_percentile=details.percentile,
     )
-    content = download_csv(predictions, details, level=0.8, kind="credible").decode()
+    request = PredictRequest(probability=0.8, interval="credible")
+    content = download_csv(predictions, details, request=request).decode()
     assert content == csv_text(frame)
     rows = list(csv.DictReader(io.StringIO(content)))
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]

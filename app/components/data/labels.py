@@ -1,7 +1,6 @@
 """Gaps of a data set: their origin, what did not match, and the forms that set new ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
@@ -22,14 +21,12 @@ from bandgap.datasets.gaps import (
     merged_gaps,
     mixed_levels_warning,
 )
-from bandgap.datasets.labels import Labels, match_labels
-from bandgap.datasets.matching import Matched
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.housekeeping import MAX_NAME, set_level_of_theory
 from bandgap.jobs.rows import Dataset, Verdict
-from bandgap.jobs.uploaded_gaps import label_facts, labels_of, uploaded_payload
+from bandgap.jobs.uploaded_gaps import MatchedTable, match_table, uploaded_payload
 
 _UNITS: tuple[Unit, ...] = get_args(Unit)
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
@@ -164,14 +161,15 @@ def _csv_form(dataset: Dataset) -> None:
     table = None
     if file is not None:
         try:
-            table = _match_table(
-                dataset,
-                file,
+            payload = _payload_of(
+                file.getvalue(),
+                name=file.name,
                 unit=_STATED[unit],
-                gap_column=gap_column or None,
+                column=gap_column or None,
                 id_column=id_column or None,
-                level=level,
+                level_of_theory=level,
             )
+            table = match_table(stores.library(), dataset.id, payload)
         except BandgapError as error:
             frame.problem(error)
         else:
@@ -187,60 +185,10 @@ def _csv_form(dataset: Dataset) -> None:
         )
     if file is None or table is None:
         return
-    match = table.match
-    read = table.labels
-    for name, other in table.other_matches.items():
-        stores.library().save_numbers(dataset.id, name, other.gaps)
-    facts = {
-        **label_facts(read, match),
-        "beside": {name: other.n_matched for name, other in table.other_matches.items()},
-    }
+    facts = table.store_columns(stores.library(), dataset.id)
     uploads.release(file)
-    _store(dataset, table.verdicts, match.gaps, level=read.level_of_theory, facts=facts, keep=keep)
-
-
-@dataclass(frozen=True, eq=False)
-class MatchedTable:
-    """A table of gaps and what of it matches the structures of a data set.
-
-    `other_matches` are those of its other gap columns, by header.
-    """
-
-    labels: Labels
-    match: Matched
-    other_matches: dict[str, Matched]
-    verdicts: list[Verdict]
-
-
-def _match_table(
-    dataset: Dataset,
-    file: Any,
-    *,
-    unit: Unit | None,
-    gap_column: str | None,
-    id_column: str | None,
-    level: str,
-) -> MatchedTable:
-    """Read a table of gaps and match it to the structures; raises InputError if it is invalid."""
-    labels, other_labels = labels_of(
-        _payload_of(
-            file.getvalue(),
-            name=file.name,
-            unit=unit,
-            column=gap_column,
-            id_column=id_column,
-            level_of_theory=level,
-        )
-    )
-    verdicts = stores.library().verdicts(dataset.id)
-    ids = [v.id for v in verdicts]
-    files = [v.file for v in verdicts]
-    return MatchedTable(
-        labels,
-        match_labels(ids, files, labels),
-        {name: match_labels(ids, files, other) for name, other in other_labels.items()},
-        verdicts,
-    )
+    level = table.labels.level_of_theory
+    _store(dataset, table.verdicts, table.match.gaps, level=level, facts=facts, keep=keep)
 
 
 # Every change of the form runs the page again; a large table takes seconds.

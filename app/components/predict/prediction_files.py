@@ -1,39 +1,31 @@
 """Downloads of a prediction: the table as CSV, and a JSON file that describes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from bandgap.foundation.csv_tables import csv_of_columns
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.shell_commands import predict_command
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
-from bandgap.predictions.window import Window
-from bandgap.predictions.withholding import IntervalChanges
 from bandgap.runs.companion import companion, to_json
 from bandgap.runs.requests import PredictRequest
-
-NO_CHANGES: Final = IntervalChanges()
 
 
 def download_csv(
     predictions: Predictions,
     details: PredictionDetails | None,
     *,
-    level: float,
-    kind: IntervalKind,
-    window: Window | None = None,
+    request: PredictRequest,
 ) -> bytes:
     """Return the CSV with one row for every input row; refused rows have the reason.
 
     Headers contain the units, and texts are protected against formulas. The column `warning`
     contains all notes on a row. Further columns give the nearest known structure, if stored.
     """
-    columns: dict[str, Iterable[object]] = {**predictions.to_columns(level, kind, window=window)}
+    columns: dict[str, Iterable[object]] = {
+        **predictions.to_columns(request.probability, request.interval, window=request.target)
+    }
     columns["warning"] = map(predictions.warning, range(len(predictions)))
     if details is not None and len(details) == len(predictions):
         columns["nearest_known"] = details.nearest
@@ -48,17 +40,11 @@ def companion_json(
     run: RunRow,
     prediction: str,
     name: str,
-    level: float,
-    kind: IntervalKind,
-    window: Window | None = None,
-    changes: IntervalChanges = NO_CHANGES,
+    request: PredictRequest,
     columns: Sequence[str],
     counts: Mapping[str, int],
 ) -> bytes:
     """Return the JSON that describes a CSV: run, versions, settings, units, counts and command."""
-    request = PredictRequest(
-        probability=level, interval=kind, window=str(window or ""), **asdict(changes)
-    )
     body = {
         "run": run.id,
         "prediction": prediction,
@@ -67,11 +53,3 @@ def companion_json(
         "repeat": predict_command(run.request, request),
     }
     return to_json(body).encode()
-
-
-def row_counts(status: Sequence[str]) -> dict[str, int]:
-    """Return the number of rows of each status, and of all rows."""
-    statuses = np.asarray(status, dtype=object)
-    return {"all": int(statuses.size)} | {
-        name: int((statuses == name).sum()) for name in ("ok", "warning", "refused")
-    }

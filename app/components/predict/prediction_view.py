@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,9 @@ from bandgap.plots.predictions import MAX_INTERVALS
 from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.interval_kinds import IntervalKind
-from bandgap.predictions.table import ZERO_END_NOTE, Predictions
-from bandgap.predictions.window import Window
+from bandgap.predictions.table import STATUSES, ZERO_END_NOTE, Predictions
 from bandgap.predictions.withholding import IntervalChanges
+from bandgap.runs.requests import PredictRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +80,13 @@ def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
         changes = choose_interval_changes()
     predictions_tab, next_tab = st.tabs(["Predictions", "What to compute next"])
     with predictions_tab:
-        changed = replace(prediction, predictions=changes.apply(prediction.predictions))
-        if changes and (text := changes_sentence(prediction.run, changes, level=level, kind=kind)):
-            st.caption(text)
-        _predictions(
-            changed, level=level, kind=kind, window=window, changes=changes, primary=primary
+        request = PredictRequest(
+            probability=level, interval=kind, window=str(window or ""), **asdict(changes)
         )
+        changed = replace(prediction, predictions=changes.apply(prediction.predictions))
+        if changes and (text := changes_sentence(prediction.run, request)):
+            st.caption(text)
+        _predictions(changed, request, primary=primary)
     with next_tab:
         next_view(
             prediction.predictions,
@@ -99,26 +99,21 @@ def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
         )
 
 
-def _predictions(
-    prediction: StoredPrediction,
-    *,
-    level: float,
-    kind: IntervalKind,
-    window: Window | None,
-    changes: IntervalChanges,
-    primary: bool,
-) -> None:
+def _predictions(prediction: StoredPrediction, request: PredictRequest, *, primary: bool) -> None:
     predictions = prediction.predictions
+    window = request.target
     details = prediction.details
     if details is not None and len(details) != len(predictions):
         details = None
     table = prediction_table.Table(
-        predictions.to_columns(level, kind, window=window), details, prediction.learned
+        predictions.to_columns(request.probability, request.interval, window=window),
+        details,
+        prediction.learned,
     )
     counts = counts_of(predictions)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(summary(counts), width="content")
-        _csv_button(prediction, level=level, kind=kind, window=window, primary=primary)
+        _csv_button(prediction, request, primary=primary)
     if domain := domain_sentence(counts):
         st.caption(domain)
     if window is not None and (sentence := window_sentence(predictions, window)):
@@ -135,7 +130,7 @@ def _predictions(
         key += f"-{selection.order}"
     if window is not None:
         key += f"-{window}"
-    if changes:  # other warnings and another order of the rows
+    if changes := request.interval_changes:  # other warnings and another order of the rows
         key += f"-{changes}"
     if mapped.rows is not None:
         key += f"-{hashlib.sha256(mapped.rows.tobytes()).hexdigest()[:8]}"
@@ -145,7 +140,7 @@ def _predictions(
     prediction_table.notes_below(frame)
     row = mapped.single if row is None else row
     prediction_table.page_row(rows, key=key)
-    _downloads(prediction, level=level, kind=kind, window=window, changes=changes)
+    _downloads(prediction, request, counts)
     if row is not None:
         prediction_table.chosen_structure(table, row, dataset=prediction.dataset)
         if table.columns["status"][row] != "refused":
@@ -196,22 +191,15 @@ def map_selection(prediction: StoredPrediction, table: prediction_table.Table) -
     )
 
 
-def _csv_button(
-    prediction: StoredPrediction,
-    *,
-    level: float,
-    kind: IntervalKind,
-    window: Window | None,
-    primary: bool,
-) -> None:
-    def as_csv() -> bytes:
-        return prediction_files.download_csv(
-            prediction.predictions, prediction.details, level=level, kind=kind, window=window
-        )
-
+def _csv_button(prediction: StoredPrediction, request: PredictRequest, *, primary: bool) -> None:
     downloads.file_button(
         "Predictions (CSV)",
-        as_csv,
+        partial(
+            prediction_files.download_csv,
+            prediction.predictions,
+            prediction.details,
+            request=request,
+        ),
         f"{_file_name(prediction)}.csv",
         kind="primary" if primary else "secondary",
     )
@@ -223,29 +211,25 @@ def _file_name(prediction: StoredPrediction) -> str:
 
 
 def _downloads(
-    prediction: StoredPrediction,
-    *,
-    level: float,
-    kind: IntervalKind,
-    window: Window | None,
-    changes: IntervalChanges,
+    prediction: StoredPrediction, request: PredictRequest, counts: Mapping[str, int]
 ) -> None:
+    predictions = prediction.predictions
+    level = request.probability
+    kind = request.interval
+
     def about() -> bytes:
         return prediction_files.companion_json(
             prediction.manifest,
             run=prediction.run,
             prediction=prediction.id,
             name=prediction.name,
-            level=level,
-            kind=kind,
-            window=window,
-            changes=changes,
+            request=request,
             columns=[
-                *prediction.predictions.to_columns(level, kind, window=window),
+                *predictions.to_columns(level, kind, window=request.target),
                 "nearest_distance",
                 "nearest_percentile",
             ],
-            counts=prediction_files.row_counts(prediction.predictions.status),
+            counts={"all": len(predictions), **{name: counts[name] for name in STATUSES}},
         )
 
     name = _file_name(prediction)
@@ -258,9 +242,7 @@ def _downloads(
             help=_ABOUT_HELP + help_link("reference/file-formats", "Written files"),
         )
         if path is not None:
-            structures = partial(
-                with_interval, path, prediction.predictions, level=level, kind=kind
-            )
+            structures = partial(with_interval, path, predictions, level=level, kind=kind)
             downloads.file_button(
                 "Structures (extXYZ)",
                 structures,

@@ -12,8 +12,8 @@ from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.domain import UNUSUAL
-from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.withholding import IntervalChanges
+from bandgap.runs.requests import PredictRequest
 
 Change = Literal["as they are", "widened", "withheld"]
 CHANGES: tuple[Change, ...] = ("as they are", "widened", "withheld")
@@ -59,18 +59,17 @@ def choose_interval_changes() -> IntervalChanges:
     return IntervalChanges(widen_below_p=below_p, widen_factor=factor)
 
 
-def changes_sentence(
-    run: RunRow, changes: IntervalChanges, *, level: float, kind: IntervalKind
-) -> str:
+def changes_sentence(run: RunRow, request: PredictRequest) -> str:
     """Return how many held-out structures of a run its changed and its other intervals cover.
 
     Empty, with the error on the page, where the run's folder is damaged.
     """
+    changes, level = request.interval_changes, request.probability
     try:
         heldout = read_heldout_run(run)
         if calibrator := read_calibrator(run.id):
             heldout = HeldOut(calibrator.apply(heldout.predictions), heldout.gaps_eV)
-        coverage = changed_coverage(heldout, changes, level=level, kind=kind)
+        coverage = changed_coverage(heldout, changes, level=level, kind=request.interval)
     except InputError:  # nothing was held out
         coverage = None
     except BandgapError as error:
