@@ -38,6 +38,7 @@ OF_ANY_STRUCTURE = (
     'alt: "Numbers of this structure"',
     'label: "Levels of each molecule alone"',
     'label: "Learn from levels by H',  # Hückel's method
+    "research%2Fmolecules",  # a document of the Guide
 )
 # The page Propose is about molecules, whatever the source.
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py") if path.stem != "propose")
