@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from bandgap.foundation.lazy import names_of
 
 if TYPE_CHECKING:
-    from bandgap.calculations.reading import Calculation, read_calculations, read_sources
+    from bandgap.calculations.reading import Calculation, read_calculations, read_uploads
 
-__all__ = ["Calculation", "read_calculations", "read_sources"]
+__all__ = ["Calculation", "read_calculations", "read_uploads"]
 
 __getattr__ = names_of(
     __name__,
     dict.fromkeys(
-        ("Calculation", "read_calculations", "read_sources"), "bandgap.calculations.reading"
+        ("Calculation", "read_calculations", "read_uploads"), "bandgap.calculations.reading"
     ),
 )

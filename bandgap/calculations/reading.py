@@ -1,6 +1,6 @@
 """Find the calculations in folders and archives, and give each its structure, gap and level."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
@@ -8,23 +8,19 @@ from typing import cast
 import numpy as np
 
 from bandgap.calculations.band_edges import GapKind
-from bandgap.calculations.records import all_parts, converged_parts, refused_record
+from bandgap.calculations.records import calculation_items, calculation_parts, refused_record
 from bandgap.calculations.search import (
-    NamedSource,
+    NamedPath,
     Place,
     calculation_id,
     calculation_places,
 )
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.structures.contents import Content
 from bandgap.structures.ids import RepeatedIds
-from bandgap.structures.isolation import read_isolated
-from bandgap.structures.records import STREAM_LIMITS, StructureRecord
-
-_REMEDY = (
-    "Give the output of a calculation at one structure (NSW = 0, or calculation = 'scf'), or copy"
-    " the file again from where it was made"
-)
+from bandgap.structures.records import StructureRecord
+from bandgap.structures.uploads import records_of_child
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,20 +73,24 @@ def read_calculations(
         One for each `vasprun.xml` of VASP and each XML file of Quantum ESPRESSO 6 and later, which
         may be gzipped, in the order of the paths, with unique ids. The id is the path below the
         given folder, or the name of the file. A folder with an OUTCAR alone, or with an output of
-        FHI-aims or CRYSTAL, has a result without a gap. Every file is read in a separate process
-        with limits of time and memory (see `bandgap.structures.isolation`).
+        FHI-aims or CRYSTAL, has a result without a gap.
 
     Raises
     ------
     InputError
         If a path does not exist, or if there is no such file in all paths.
     """
-    sources: list[NamedSource] = []
-    for path in map(Path, paths):
+    sources = [(str(path), path) for path in map(Path, paths)]
+    for _, path in sources:
         if not path.exists():
             raise InputError(f"{path}: there is no such file or folder.")
-        sources.append((str(path), path))
-    results = read_sources(sources, keep_unconverged=keep_unconverged, progress=progress)
+
+    def records_of(place: Place) -> Iterator[StructureRecord]:
+        content = Content.at(place.path, size=place.path.stat().st_size)
+        parts = calculation_parts(content, place.name, keep_unconverged=keep_unconverged)
+        return (record for part in parts for record in part.records)
+
+    results = _results(sources, records_of, progress)
     if not results:
         raise InputError(
             "There is no file vasprun.xml or vasprun.xml.gz, and no XML file of Quantum ESPRESSO,"
@@ -99,31 +99,38 @@ def read_calculations(
     return results
 
 
-def read_sources(
-    sources: Sequence[NamedSource],
+def read_uploads(
+    sources: Sequence[NamedPath],
     *,
     keep_unconverged: bool = False,
     progress: Progress = no_progress,
 ) -> list[Calculation]:
-    """Read calculations of paths, or of the bytes of uploaded files.
+    """Read calculations of uploaded files, by the name of each and its path, in a child process.
 
-    Parameters
-    ----------
-    sources
-        Name of each source to show, and its path or bytes.
-    keep_unconverged, progress
-        As in `read_calculations`.
-
-    Returns
-    -------
-    list of Calculation
-        As `read_calculations`; empty if there is no calculation.
+    The other arguments and the result are those of `read_calculations`; no calculation is no error.
     """
+
+    def records_of(place: Place) -> Iterator[StructureRecord]:
+        return records_of_child(
+            calculation_items, place.path, place.name, keep_unconverged=keep_unconverged
+        )
+
+    return _results(sources, records_of, progress)
+
+
+def _results(
+    sources: Sequence[NamedPath],
+    records_of: Callable[[Place], Iterator[StructureRecord]],
+    progress: Progress,
+) -> list[Calculation]:
     results = []
     places = calculation_places(sources)
     for n_read, place in enumerate(places):
         progress(Update("Reading calculations", n_read, len(places), message=place.id))
-        results += [_calculation(record) for record in _records(place, keep=keep_unconverged)]
+        if place.refusal:
+            results.append(Calculation(refused_record(place.id, place.name, place.refusal)))
+        else:
+            results += [_calculation(_with_id(record, place)) for record in records_of(place)]
     progress(Update("Reading calculations", len(places), len(places)))
     new_ids = RepeatedIds(result.record.id for result in results).new_ids()
     return [
@@ -132,28 +139,16 @@ def read_sources(
     ]
 
 
-def _records(place: Place, *, keep: bool) -> Iterator[StructureRecord]:
-    """Yield the records of a file or archive, which is read in a separate process."""
-    if place.refusal:
-        yield refused_record(place.id, place.name, place.refusal)
-        return
-    records = read_isolated(
-        place.source,
-        place.name,
-        limits=STREAM_LIMITS,
-        max_records=STREAM_LIMITS.max_structures,
-        parts_of=all_parts if keep else converged_parts,
-        remedy=_REMEDY,
-    )
-    for record in records:
-        if not place.is_archive:
-            yield replace(record, id=place.id)
-        elif record.id == record.file:  # its reader was ended, or the archive is not read on
-            member = record.file.removeprefix(f"{place.name}/")
-            id = calculation_id(PurePosixPath(member).name if member == place.name else member)
-            yield replace(record, id=id or place.id)
-        else:
-            yield record
+def _with_id(record: StructureRecord, place: Place) -> StructureRecord:
+    """Return the record with the id of its calculation."""
+    if not place.is_archive:
+        return replace(record, id=place.id)
+    if record.id != record.file:
+        return record
+    # Its reader was ended, or the archive is not read on.
+    member = record.file.removeprefix(f"{place.name}/")
+    id = calculation_id(PurePosixPath(member).name if member == place.name else member)
+    return replace(record, id=id or place.id)
 
 
 def _calculation(record: StructureRecord) -> Calculation:

@@ -1,4 +1,4 @@
-"""Read the outputs of calculations as records, in a process with limits of time and memory.
+"""Read the outputs of calculations as records.
 
 The gap, its kind and the level of theory are in the `info` of a record.
 """
@@ -6,6 +6,7 @@ The gap, its kind and the level of theory are in the `info` of a record.
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bandgap.calculations.espresso import espresso_outcome
 from bandgap.calculations.outcome import Outcome
@@ -17,28 +18,26 @@ from bandgap.structures.checks import to_record
 from bandgap.structures.contents import ZIP_MAGIC, Content
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.reading import Part
-from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+from bandgap.structures.records import DEFAULT_LIMITS, Problem, StructureRecord
+from bandgap.structures.uploads import content_of, items_of
 
 
-def converged_parts(
-    content: Content, name: str, *, limits: Limits, max_records: int
-) -> Iterator[Part]:
-    """Yield the calculations of a file or archive, for `bandgap.structures.isolation`.
+def calculation_items(
+    data: bytes, *, path: str, name: str, n_skipped: int, keep_unconverged: bool
+) -> Iterator[Any]:
+    """Yield what `bandgap.structures.uploads` reads of calculations, in a child."""
+    parts = calculation_parts(content_of(data, path), name, keep_unconverged=keep_unconverged)
+    return items_of(parts, n_skipped)
 
-    Without a gap if the electronic loop did not converge.
+
+def calculation_parts(content: Content, name: str, *, keep_unconverged: bool) -> Iterator[Part]:
+    """Yield the calculations of a file or archive.
+
+    One whose electronic loop did not converge has no gap unless `keep_unconverged`.
     """
-    yield from _parts(content, name, keep_unconverged=False)
-
-
-def all_parts(content: Content, name: str, *, limits: Limits, max_records: int) -> Iterator[Part]:
-    """Yield the calculations of `converged_parts`, and those that did not converge."""
-    yield from _parts(content, name, keep_unconverged=True)
-
-
-def _parts(content: Content, name: str, *, keep_unconverged: bool) -> Iterator[Part]:
     if content.head(4) not in ZIP_MAGIC:
         id = Path(name).name
-        yield Part(name, content.size, _records(content, name, id, keep=keep_unconverged))
+        yield Part(name, _records(content, name, id, keep=keep_unconverged))
         return
     for file in archived_calculations(content.path or content.read_all(), name):
         records = (
@@ -46,7 +45,7 @@ def _parts(content: Content, name: str, *, keep_unconverged: bool) -> Iterator[P
             if file.refusal
             else _records(file.content, file.name, file.id, keep=keep_unconverged)
         )
-        yield Part(file.name, file.size, records, is_member=True)
+        yield Part(file.name, records)
 
 
 def _records(content: Content, name: str, id: str, *, keep: bool) -> Iterator[StructureRecord]:

@@ -18,7 +18,7 @@ from bandgap.structures.contents import ZIP_MAGIC, Content, is_ignored
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.records import STREAM_LIMITS
 
-NamedSource = tuple[str, Path | bytes]  # name, and path of a file or folder, or content
+NamedPath = tuple[str, Path]  # name, and path of a file or folder
 
 _VASP_NAME = re.compile(r".*vasprun.*\.xml.*", re.IGNORECASE)
 _XML_NAME = re.compile(r".*\.xml(\.gz)?", re.IGNORECASE)
@@ -44,8 +44,8 @@ class Place:
         Path below the given folder, without the parts of the name that all such files have.
     name
         Path or name to show.
-    source
-        Path or bytes of the file.
+    path
+        Path of the file.
     is_archive
         Whether the file is a zip archive, whose files have ids of their own.
     refusal
@@ -54,7 +54,7 @@ class Place:
 
     id: str
     name: str
-    source: Path | bytes
+    path: Path
     is_archive: bool = False
     refusal: str = ""
 
@@ -63,17 +63,16 @@ class Place:
 class ArchivedFile:
     """A file of a calculation in an archive, or the reason why it is not opened.
 
-    `id` and `name` are as in `Place`; `size` is that in the archive, in bytes.
+    `id` and `name` are as in `Place`.
     """
 
     id: str
     name: str
     content: Content
-    size: int
     refusal: str = ""
 
 
-def calculation_places(sources: Sequence[NamedSource]) -> list[Place]:
+def calculation_places(sources: Sequence[NamedPath]) -> list[Place]:
     """Return every file and archive of calculations in the sources, in their order."""
     return [place for name, source in sources for place in _places(name, source)]
 
@@ -90,26 +89,23 @@ def archived_calculations(source: Path | bytes, name: str) -> Iterator[ArchivedF
             id = calculation_id(member.name) or archive_id
             if member.refusal and _XML_NAME.fullmatch(base):
                 is_empty = False
-                yield ArchivedFile(id, text, nothing, member.packed_size, member.refusal)
+                yield ArchivedFile(id, text, nothing, member.refusal)
             elif not member.refusal and _is_calculation(base, member.content):
                 is_empty = False
-                yield ArchivedFile(id, text, member.content, member.packed_size)
+                yield ArchivedFile(id, text, member.content)
     except Unreadable as error:
-        yield ArchivedFile(archive_id, name, nothing, 0, str(error))
+        yield ArchivedFile(archive_id, name, nothing, str(error))
         return
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        yield ArchivedFile(archive_id, name, nothing, 0, f"damaged archive ({error})")
+        yield ArchivedFile(archive_id, name, nothing, f"damaged archive ({error})")
         return
     if is_empty:
         reason = "the archive has no vasprun.xml and no XML file of Quantum ESPRESSO 6 or later"
-        yield ArchivedFile(archive_id, name, nothing, 0, reason)
+        yield ArchivedFile(archive_id, name, nothing, reason)
 
 
-def _places(name: str, source: Path | bytes) -> Iterator[Place]:
+def _places(name: str, source: Path) -> Iterator[Place]:
     """Yield the places under a source."""
-    if isinstance(source, bytes):
-        yield _place(calculation_id(Path(name).name) or "calculation", name, source)
-        return
     if not source.is_dir():
         is_upload = name != str(source)
         folder = "" if is_upload else printable(source.resolve().parent.name)
@@ -135,17 +131,17 @@ def _places(name: str, source: Path | bytes) -> Iterator[Place]:
                 yield Place(id, str(file), file, refusal=reason)
 
 
-def _place(id: str, name: str, source: Path | bytes) -> Place:
+def _place(id: str, name: str, path: Path) -> Place:
     """Return the place of a file, which may be an archive or impossible to open."""
     try:
-        content = _content(source)
+        content = _content(path)
         head = content.head(4)
     except OSError as error:
         reason = error.strerror or str(error)
-        return Place(id, name, source, refusal=f"the file cannot be opened ({reason})")
+        return Place(id, name, path, refusal=f"the file cannot be opened ({reason})")
     is_archive = head in ZIP_MAGIC
     refusal = "" if is_archive else reason_of_text_output(content)
-    return Place(id, name, source, is_archive=is_archive, refusal=refusal)
+    return Place(id, name, path, is_archive=is_archive, refusal=refusal)
 
 
 def _name_of(folder: Path) -> str:
@@ -178,11 +174,8 @@ def _is_first(file: Path) -> bool:
     return not (is_copy and folder.with_suffix(".xml").is_file())
 
 
-def _content(source: Path | bytes) -> Content:
+def _content(path: Path) -> Content:
     """Return the content of a file, which is read when it is opened."""
-    if isinstance(source, bytes):
-        return Content.of(source)
-    path = source
     try:
         size = path.stat().st_size
     except OSError:

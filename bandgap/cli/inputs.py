@@ -68,8 +68,8 @@ def read_or_spool(
     n_in_memory
         Largest number of structures in a list.
     is_ahead
-        Whether a separate process, where possible, continues to read beyond this number. The
-        counts are then not printed, and `progress` is not called.
+        Whether the structures beyond this number are read when they are needed. The counts are
+        then not printed, and `progress` is not called.
     progress
         Called before every file.
 
@@ -94,12 +94,11 @@ def read_or_spool(
         print_tally(Tally.of(records))
         return records
 
-    from bandgap.structures.spool import Spool  # with what writes and forks
+    from bandgap.structures.spool import Spool
 
-    if is_ahead:
-        return Spool.read_ahead(lambda: chain(first_records, stream))
     spool = Spool(chain(first_records, stream))
-    print_tally(spool.tally)
+    if not is_ahead:
+        print_tally(spool.tally)
     return spool
 
 

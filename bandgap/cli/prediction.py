@@ -103,12 +103,8 @@ def predict(
     n_in_memory = min(IN_MEMORY, CHUNKS_IN_MEMORY * request.chunk_size)
     if is_unfinished(out):
         n_in_memory = 0
-    is_ahead = request.n_jobs > 1
     # baselines need all structures
-    if not is_ahead and not name and takes_long_to_read(structures):
-        from bandgap.foundation.forks import can_fork
-
-        is_ahead = can_fork()
+    is_ahead = request.n_jobs > 1 or (not name and takes_long_to_read(structures))
     with progress_bars() as progress:
         records = read_or_spool(
             structures, n_in_memory=n_in_memory, is_ahead=is_ahead, progress=progress

@@ -23,7 +23,7 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits
-from bandgap.structures.reading import read_in_this_process
+from bandgap.structures.reading import read_structures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def _load(folder: Path, name: str) -> DemoSet:
     manifest = read_demo_manifest(folder)
     file = f"{name}.extxyz"
     text = gzip.decompress(_bytes(folder / f"{file}.gz"))
-    records = read_in_this_process(text, file, limits=Limits())
+    records = read_structures(text, file, limits=Limits())
     table = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
     if [r.id for r in records] != table["id"].tolist():
         raise ArtifactError(

@@ -13,12 +13,10 @@ import os
 import signal
 import sys
 import warnings
-import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from bandgap.foundation.errors import BandgapError
@@ -82,81 +80,6 @@ def mapped_by_forks(
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         gc.unfreeze()
-
-
-def fork_process(function: Callable[[], object]) -> int:
-    """Run a function in a fork of this process, and return the process id of the fork.
-
-    The fork ends after the function, with exit code 1 if it raises, and when this process ends.
-    """
-    parent = os.getpid()
-    with _without_fork_warning():
-        pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        _follow(parent)
-        function()
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def close_files_except(*descriptors: int) -> None:
-    """Close all files, pipes and sockets of this process except these and the standard streams."""
-    first = 3
-    for descriptor in sorted(descriptors):
-        os.closerange(first, descriptor)
-        first = descriptor + 1
-    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
-
-
-class ForkedItems(Iterator[T]):
-    """The items of `items()`, computed by a fork of this process while this process continues.
-
-    The items should have few bytes. They come in order; at their end this raises what `items`
-    raises, or BandgapError if the process is killed. The process ends with this object.
-    """
-
-    def __init__(self, items: Callable[[], Iterator[T]]) -> None:
-        context = multiprocessing.get_context("fork")
-        self._receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_send, args=(items, sender, os.getpid()), daemon=True)
-        with _without_fork_warning():
-            process.start()
-        sender.close()
-        weakref.finalize(self, process.kill)
-        self._end: BaseException | None = None
-
-    def ready(self) -> bool:
-        """Return whether the next item, or the end, is available."""
-        return self._end is not None or self._receiver.poll()
-
-    def __next__(self) -> T:
-        if self._end is None:
-            try:
-                item, error = self._receiver.recv()
-            except EOFError:
-                error = BandgapError(
-                    "A process that read was killed, probably as memory ran out. Try again."
-                )
-            if error is None:
-                result: T = item
-                return result
-            self._end = error
-        raise self._end
-
-
-def _send(items: Callable[[], Iterator[T]], sender: Connection, parent: int) -> None:
-    """Send the items as (item, None), and at the end (None, exception)."""
-    _follow(parent)
-    try:
-        for item in items():
-            sender.send((item, None))
-        sender.send((None, StopIteration()))
-    except Exception as error:
-        sender.send((None, error))
 
 
 @contextlib.contextmanager

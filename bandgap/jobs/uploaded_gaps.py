@@ -79,10 +79,15 @@ def uploaded_payload(content: bytes, *, name: str, **settings: str | None) -> di
         )
     if len(content) <= _SMALL_BYTES:
         return gaps_payload(content, name=name, **settings)  # type: ignore[arg-type]
-    payload: dict[str, Any] = in_child(
-        gaps_payload, content, seconds=_SECONDS, n_bytes=_MEMORY_BYTES, name=name, **settings
+    payload: dict[str, Any]
+    (payload,) = in_child(
+        _payload_item, content, seconds=_SECONDS, n_bytes=_MEMORY_BYTES, name=name, **settings
     )
     return payload
+
+
+def _payload_item(content: bytes, **arguments: Any) -> list[dict[str, Any]]:
+    return [gaps_payload(content, **arguments)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,6 @@ class Member:
     name: str
     content: Content = field(default_factory=lambda: Content.of(b""))
     refusal: str = ""
-    packed_size: int = 0  # bytes in the archive
     n_unpacked: int = 0  # bytes that were unpacked
 
 
@@ -165,16 +164,15 @@ def _member(
         if is_archive and not (with_gzip and is_gzip):
             raise Unreadable(_NESTED)
     except Unreadable as error:
-        return Member(name, refusal=str(error), packed_size=packed_size, n_unpacked=n_unpacked)
+        return Member(name, refusal=str(error), n_unpacked=n_unpacked)
     except _DAMAGE as error:
         reason = reason_of(error)
         return Member(
             name,
             refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})",
-            packed_size=packed_size,
             n_unpacked=n_unpacked,
         )
-    return Member(name, content, packed_size=packed_size, n_unpacked=n_unpacked)
+    return Member(name, content, n_unpacked=n_unpacked)
 
 
 _Opened = Callable[[], AbstractContextManager[Stream]]

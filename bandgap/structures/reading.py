@@ -5,14 +5,12 @@ other files.
 """
 
 import logging
-import math
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple
 
 from bandgap.foundation.arguments import as_path
 from bandgap.foundation.errors import printable
@@ -29,16 +27,10 @@ from bandgap.structures.formats import (
     suffix_of,
 )
 from bandgap.structures.ids import with_unique_ids
-from bandgap.structures.isolation import read_isolated
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
-# For a file or archive as given, of at most 1 MB. The smallest useful structures, crystals of two
-# atoms with a gap, have about 150 bytes.
-STRUCTURES_PER_MB = 20_000
-# Of a larger file. Packed, cubic perovskites of one prototype have 40 bytes with a gap.
-STRUCTURES_PER_FURTHER_MB = 50_000
 MAX_REFUSED = 1_000  # structures of one file in a row, after which its remainder is not read
 _SPLIT_ADVICE = (
     "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
@@ -54,8 +46,6 @@ def read_structures(
     ----------
     data
         Content of the file. Bad content raises no error; it gives a record with status "refused".
-        So does a file that needs more time or memory than its size allows, or crashes its reader:
-        it is read in a separate process (see `bandgap.structures.isolation`).
     name
         Name or path of the file. A structure without an id in the file (as in extXYZ) gets the
         file's name without its suffix. If the file contains several structures, the block's name
@@ -68,26 +58,7 @@ def read_structures(
     list of StructureRecord
         In the order of the file, with unique ids.
     """
-    return with_unique_ids(list(stream_structures(data, name, limits=limits)))
-
-
-def stream_structures(
-    data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[StructureRecord]:
-    """Yield the records of `read_structures` as they are read; their ids may repeat."""
-    return read_isolated(
-        data, name, limits=limits, max_records=limits.max_structures, parts_of=parts_of
-    )
-
-
-def read_in_this_process(
-    data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS
-) -> list[StructureRecord]:
-    """Return the records of `read_structures` for a file that is part of this package.
-
-    There are no limits of time and memory.
-    """
-    parts = parts_of(Content.of(data), name, limits=limits, max_records=limits.max_structures)
+    parts = parts_of(Content.of(data), name, limits=limits)
     return with_unique_ids([record for part in parts for record in part.records])
 
 
@@ -179,61 +150,38 @@ def _from_path(path: Path, limits: Limits, *, max_records: int) -> Iterable[Stru
         return [_refused_record(name, "there is no such file")]
     except (OSError, ValueError) as error:
         return [_refused_record(name, _opening_failure(error))]
-    return read_isolated(path, name, limits=limits, max_records=max_records, parts_of=parts_of)
+    parts = parts_of(content, name, limits=limits, max_records=max_records)
+    return (record for part in parts for record in part.records)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A file, or one file of an archive, whose records are read by iteration."""
 
     name: str
-    size: int  # in bytes, packed if it is in an archive
     records: Iterator[StructureRecord]
-    is_member: bool = False
 
 
-@dataclass(frozen=True)
-class _Most:
-    """The largest number of structures of a file or archive, and the limit in words."""
-
-    n: int
-    limit: str
-    remedy: str
-
-    @classmethod
-    def of(cls, n_bytes: int, *, limits: Limits, max_records: int) -> Self:
-        """Return the smaller one of the call's limit and that for the size."""
-        further_mb = max(0.0, n_bytes / 1e6 - 1.0)
-        by_size = STRUCTURES_PER_MB + math.ceil(STRUCTURES_PER_FURTHER_MB * further_mb)
-        if max_records <= by_size:
-            return cls(max_records, f"{limits.max_structures:,} structures", _SPLIT_ADVICE)
-        return cls(
-            by_size,
-            f"{by_size:,} structures for a file of {megabytes(n_bytes)}",
-            "Unpack it if it is packed, or split it into files with fewer structures.",
-        )
-
-
-def parts_of(content: Content, name: str, *, limits: Limits, max_records: int) -> Iterator[Part]:
+def parts_of(
+    content: Content, name: str, *, limits: Limits, max_records: int | None = None
+) -> Iterator[Part]:
     """Yield the parts of a file or archive, with `max_records` and one more record on the limit.
 
-    A part must be read before the next one, or left out.
+    A part must be read before the next one, or left out. The default number is that of `limits`.
     """
-    most = _Most.of(content.size, limits=limits, max_records=max_records)
-    if max_records < 1:
-        yield Part(name, content.size, iter([_limit_record(name, most)]))
+    most = limits.max_structures if max_records is None else max_records
+    if most < 1:
+        yield Part(name, iter([_limit_record(name, limits)]))
     elif _is_archive(content, name):
         yield from _from_archive(content, name, limits=limits, most=most)
     else:
-        records = _from_file(content, name, limits=limits, most=most)
-        yield Part(name, content.size, records)
+        yield Part(name, _from_file(content, name, limits=limits, most=most))
 
 
 def _is_archive(content: Content, name: str) -> bool:
     return content.head(len(ZIP_MAGIC[0])).startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip"
 
 
-def _from_archive(content: Content, name: str, *, limits: Limits, most: _Most) -> Iterator[Part]:
+def _from_archive(content: Content, name: str, *, limits: Limits, most: int) -> Iterator[Part]:
     from bandgap.structures.archives import unzip
 
     n_records = 0
@@ -253,23 +201,23 @@ def _from_archive(content: Content, name: str, *, limits: Limits, most: _Most) -
         for member in unzip(content.path or content.read_all(), limits=limits):
             n_members += 1
             file = f"{name}/{member.name}"
-            if n_records >= most.n:
-                yield Part(name, content.size, iter([_limit_record(file, most)]))
+            if n_records >= most:
+                yield Part(name, iter([_limit_record(file, limits)]))
                 return
             records: Iterable[StructureRecord] = [_refused_record(file, member.refusal)]
             if not member.refusal:
-                remainder = replace(most, n=most.n - n_records)
+                remainder = most - n_records
                 records = _from_file(member.content, file, limits=limits, most=remainder)
-            yield Part(file, member.packed_size, counted(records), is_member=True)
+            yield Part(file, counted(records))
         failure = "" if n_members else "no files in the archive"
     except Unreadable as error:
         failure = str(error)
     if failure:
-        yield Part(name, content.size, iter([_refused_record(name, failure)]))
+        yield Part(name, iter([_refused_record(name, failure)]))
 
 
 def _from_file(
-    content: Content, name: str, *, limits: Limits, most: _Most
+    content: Content, name: str, *, limits: Limits, most: int
 ) -> Iterator[StructureRecord]:
     try:
         plain_name = name
@@ -303,13 +251,13 @@ def _from_file(
 
 
 def _from_content(
-    content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, most: _Most
+    content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, most: int
 ) -> Iterator[StructureRecord]:
     drafts = _Drafts(content, form, limits)
     draft = drafts.next()
     n_records = 0
     n_refused = 0  # in a row
-    while draft is not None and n_records < most.n and n_refused < MAX_REFUSED:
+    while draft is not None and n_records < most and n_refused < MAX_REFUSED:
         next_draft = drafts.next()
         is_single = n_records == 0 and next_draft is None
         id = draft.id or (stem if is_single else f"{stem}-{draft.suffix}")
@@ -326,7 +274,8 @@ def _from_content(
         )
     elif draft is not None:
         failure = (
-            f"the remaining structures were not read: the limit is {most.limit}. {most.remedy}"
+            f"the remaining structures were not read: the limit is {limits.max_structures:,}"
+            f" structures. {_SPLIT_ADVICE}"
         )
     if failure or not n_records:
         yield _refused_record(name, failure or "no structures in the file", form=form.name)
@@ -367,8 +316,9 @@ def _size_failure(n_bytes: int, limits: Limits) -> str:
     return f"the file has {megabytes(n_bytes)}; the limit is {megabytes(limits.max_file_bytes)}"
 
 
-def _limit_record(file: str, most: _Most) -> StructureRecord:
-    return _refused_record(file, f"not read: the limit of {most.limit} was reached. {most.remedy}")
+def _limit_record(file: str, limits: Limits) -> StructureRecord:
+    limit = f"{limits.max_structures:,} structures"
+    return _refused_record(file, f"not read: the limit of {limit} was reached. {_SPLIT_ADVICE}")
 
 
 def _refused_record(file: str, text: str, *, form: str = "") -> StructureRecord:

@@ -1,8 +1,7 @@
 """Store records on disk in their order, so that they are read once and can be used repeatedly.
 
 A stored record consists of the sizes of its two parts (see `bandgap.structures.packed`) and the
-parts. The file has no name, so that it disappears when the process ends. If processes can be
-forked, a second process can read while this one continues (`Spool.read_ahead`).
+parts. The file has no name, so that it disappears when the process ends.
 """
 
 import json
@@ -10,17 +9,16 @@ import os
 import struct
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Self
+from typing import IO
 
-from bandgap.foundation.forks import ForkedItems, can_fork
 from bandgap.structures.ids import RepeatedIds, with_new_id
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
 from bandgap.structures.records import StructureRecord
 from bandgap.structures.tally import Tally
 
-_BATCH = 256  # records between two reports of a process that reads ahead
+_BATCH = 256  # records that are read at a time
 _SIZES = struct.Struct("<qq")  # number of bytes of the JSON and of the numbers
 
 
@@ -36,27 +34,17 @@ class _Summary:
 class Spool:
     """Records of a stream (see `stream_paths`) that are stored on disk, with unique ids.
 
-    Every iteration reads them from disk. All ids are in memory during reading, and afterwards only
-    the repeated ones.
+    The stream is read as far as an iteration needs it, to its end by what needs all records. Every
+    iteration reads the records from disk. All ids are in memory during reading, and afterwards only
+    the repeated ones. An error of the stream is raised where its records are needed.
     """
 
     def __init__(self, records: Iterable[StructureRecord]) -> None:
-        self._begin(lambda: records, forked=False)
-        self._finish()
-
-    @classmethod
-    def read_ahead(cls, read: Callable[[], Iterable[StructureRecord]]) -> Self:
-        """Start to read in a fork of this process; read all records first if none can be made.
-
-        Iteration yields records as soon as they are read. Methods that need all records wait. An
-        error of `read` or of its records is raised by the call that needs them. What `read` refers
-        to exists as long as the spool: the fork may share an open file or a process with it.
-        """
-        if not can_fork():
-            return cls(read())
-        spool = cls.__new__(cls)
-        spool._begin(read, forked=True)
-        return spool
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+        weakref.finalize(self, self._file.close)  # frees the disk space
+        self._reports = _write(records, self._file)
+        self._n_available = 0  # records that can be read and whose ids are final
+        self._summary: _Summary | None = None
 
     def __len__(self) -> int:
         return self._finish().n
@@ -80,13 +68,7 @@ class Spool:
 
     @property
     def is_read(self) -> bool:
-        """Whether all records have been read. Does not wait."""
-        while (
-            self._summary is None
-            and isinstance(self._reports, ForkedItems)
-            and self._reports.ready()
-        ):
-            self._receive()
+        """Whether all records have been read."""
         return self._summary is not None
 
     def known_len(self) -> int | None:
@@ -102,19 +84,6 @@ class Spool:
     def without_atoms(self) -> "RecordsWithoutAtoms":
         """Return the records without their atoms, to read ids, files or `info` of all of them."""
         return RecordsWithoutAtoms(self)
-
-    def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object exists
-        self._file = file
-        self._read = read if forked else None  # see `read_ahead`
-        weakref.finalize(self, file.close)  # frees the disk space
-        self._n_available = 0  # records that can be read and whose ids are final
-        self._summary: _Summary | None = None
-
-        def reports() -> Iterator[int | _Summary]:
-            return _write(read(), file)
-
-        self._reports = ForkedItems(reports) if forked else reports()
 
     def _finish(self) -> _Summary:
         while self._summary is None:

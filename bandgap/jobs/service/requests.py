@@ -16,8 +16,8 @@ from bandgap.structures.draft import LARGEST_NUMBER, Unreadable, refused_draft
 from bandgap.structures.formats.json_structures import read_entry
 from bandgap.structures.formats.json_values import parse_json
 from bandgap.structures.ids import with_unique_ids
-from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
+from bandgap.structures.uploads import read_upload
 
 T = TypeVar("T")
 BASELINE: Final = "baseline_eV"
@@ -106,7 +106,7 @@ def request_from_files(
         raise Refusal(
             422, "The upload holds no file. Send at least one, under any name of a field."
         )
-    streams = (stream_structures(data, name, limits=limits.reading_limits) for name, data in files)
+    streams = (read_upload(data, name, limits=limits.reading_limits) for name, data in files)
     records = _read_within_limits(
         (record for stream in streams for record in stream), limits, abandoned
     )
@@ -171,7 +171,7 @@ def _read_entries(
             baseline = _baseline(fields.get(BASELINE))
             if "content" in fields:
                 content = _content(fields["content"], problem)
-                records = stream_structures(content, file, limits=reading)
+                records = read_upload(content, file, limits=reading)
             else:
                 draft = read_entry(entry, limits=reading)
                 id = draft.id or file.rpartition("/")[2]

@@ -19,7 +19,7 @@ _GAP = "gap_eV"
 
 def read_calculations(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Read the uploaded outputs and write their table (JSON) and structures (extXYZ)."""
-    from bandgap.calculations import read_sources
+    from bandgap.calculations import read_uploads
     from bandgap.calculations.tables import (
         calculation_columns,
         counts_sentence,
@@ -29,7 +29,7 @@ def read_calculations(job: Job, home: Home, progress: Progress) -> dict[str, Any
 
     library, dataset = dataset_of(job, home)
     files = library.files(dataset.id)
-    results = read_sources(
+    results = read_uploads(
         [(file.name, home.upload_path(file.content)) for file in files],
         keep_unconverged=bool(job.payload.get("keep_unconverged", False)),
         progress=progress,

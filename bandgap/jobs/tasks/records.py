@@ -56,13 +56,13 @@ def _records(
         progress(Update("reading structures"))
         yield from demo.load().records
         return
-    from bandgap.structures.reading import stream_structures
     from bandgap.structures.spool import Spool
+    from bandgap.structures.uploads import read_upload
 
     files = library.files(dataset.id)
     for done, file in enumerate(files):
         progress(Update("reading structures", done, len(files), message=file.name))
-        yield from Spool(stream_structures(library.home.read_upload(file.content), file.name))
+        yield from Spool(read_upload(library.home.upload_path(file.content), file.name))
     progress(Update("reading structures", len(files), len(files)))
 
 

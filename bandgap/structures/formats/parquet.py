@@ -13,7 +13,7 @@ Every other column of numbers, texts or flags becomes a key of the structure, su
 Nothing in the file is executed. Batches of rows are decoded one after the other. A file of 100
 bytes may describe a billion equal values, and a damaged one may end pyarrow's process (pyarrow 26:
 "Definition level histogram size mismatch"). So the sizes that the file states are checked first,
-and the process that reads (see `bandgap.structures.isolation`) holds for what they do not say.
+and the limits of uploads (see `bandgap.structures.uploads`) hold for what they do not say.
 """
 
 from collections.abc import Iterator

@@ -12,11 +12,10 @@ import pytest
 
 from bandgap.calculations import Calculation, read_calculations
 from bandgap.calculations.band_edges import band_gap
-from bandgap.calculations.records import converged_parts
+from bandgap.calculations.records import calculation_parts
 from bandgap.foundation.errors import InputError
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
-from bandgap.structures.records import DEFAULT_LIMITS
 from tests.unit.calculations.vasprun_text import INSULATOR, vasprun
 
 
@@ -374,7 +373,7 @@ def test_memory_does_not_grow_with_densities_of_states(tmp_path: Path) -> None:
     content = Content.at(path, size=path.stat().st_size)
     tracemalloc.start()
     try:
-        (part,) = converged_parts(content, path.name, limits=DEFAULT_LIMITS, max_records=1)
+        (part,) = calculation_parts(content, path.name, keep_unconverged=False)
         (record,) = part.records
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bandgap.foundation.forks import can_fork
 from bandgap.predictions import parquet
 from bandgap.predictions.growing import SUFFIX, rows_in
 from bandgap.predictions.table import read_predictions_csv
@@ -155,7 +154,6 @@ main()
 """
 
 
-@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
 def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_changed(
     run: Run, model: Path, tmp_path: Path
 ) -> None:
@@ -196,7 +194,6 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
         ) == 1 + len(changed)
 
 
-@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
 @pytest.mark.parametrize(
     ("jobs", "read_first"), [(2, 2**26), (1, 20_000)], ids=["two jobs", "large file"]
 )

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from bandgap.foundation.errors import BandgapError, InputError
-from bandgap.foundation.forks import ForkedItems, can_fork, mapped_by_forks
+from bandgap.foundation.forks import can_fork, mapped_by_forks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux only")
 STATE: list[int] = []
@@ -96,62 +96,6 @@ def test_forks_end_when_their_process_is_killed():
     while _runs(fork) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _runs(fork)
-
-
-def state_and_pid():
-    for number in range(3):
-        yield number + STATE[0], os.getpid()
-
-
-def refused_at_two():
-    yield 1
-    raise InputError("two is refused")
-
-
-def killed_at_two():
-    yield 1
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_items_of_a_fork_come_in_order_from_another_process_and_end(state):
-    items = ForkedItems(state_and_pid)
-    results = list(items)
-    assert [number for number, _ in results] == [100, 101, 102]
-    pids = {pid for _, pid in results}
-    assert len(pids) == 1
-    assert os.getpid() not in pids
-    assert items.ready()
-    assert next(items, None) is None
-
-
-@pytest.mark.parametrize(
-    ("function", "kind", "text"),
-    [
-        (refused_at_two, InputError, "^two is refused$"),
-        (killed_at_two, BandgapError, "was killed, probably as memory"),
-    ],
-)
-def test_error_that_ends_the_items_of_a_fork_is_raised_each_time(function, kind, text):
-    items = ForkedItems(function)
-    assert next(items) == 1
-    for _ in range(2):
-        with pytest.raises(kind, match=text):
-            next(items)
-
-
-def test_fork_ends_with_the_object_of_its_items():
-    def endless():
-        while True:
-            yield os.getpid()
-            time.sleep(0.01)
-
-    items = ForkedItems(endless)
-    pid = next(items)
-    del items
-    deadline = time.monotonic() + 20
-    while _runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _runs(pid)
 
 
 def _runs(pid):

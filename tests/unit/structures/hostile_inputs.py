@@ -1,10 +1,5 @@
-"""Inputs that cost a careless reader much time or memory, none larger than 1 MB; and their cost.
+"""Inputs that cost a careless reader much time or memory, none larger than 1 MB; and their cost."""
 
-`python -m tests.unit.structures.hostile_inputs` reads each in a new process and prints the table of
-docs/explanation/limits.
-"""
-
-import argparse
 import bz2
 import gzip
 import io
@@ -103,18 +98,23 @@ def vasprun(content: str) -> bytes:
 
 LABELS = """
 import sys
-from bandgap.calculations import read_calculations
-(result,) = read_calculations(sys.argv[1:])
+from pathlib import Path
+from bandgap.calculations import read_uploads
+from bandgap.foundation.children import end_waiting
+(result,) = read_uploads([(sys.argv[1], Path(sys.argv[1]))])
 print(f"no gap; {result.record.problem}" if result.gap_eV != result.gap_eV else result.gap_eV)
+end_waiting()
 """
 READ = """
 import sys
-from bandgap.structures import read_paths
+from pathlib import Path
+from bandgap.foundation.children import end_waiting
 from bandgap.structures.tally import Tally
-records = read_paths(sys.argv[1:])
-tally = Tally.of(records)
+from bandgap.structures.uploads import read_upload
+tally = Tally.of(read_upload(Path(sys.argv[1]), sys.argv[1]))
 reasons = "".join(f"; {reason}" for _, reason in tally.refused[-1:])
-print(f"{len(records):,} read, {tally.counts['refused']:,} refused{reasons}")
+print(f"{tally.counts.total():,} read, {tally.counts['refused']:,} refused{reasons}")
+end_waiting()
 """
 # Runs a command and prints its CPU time in s and peak in kB. A process begins with the peak of the
 # one that starts it, so that a small one must.
@@ -380,24 +380,3 @@ def measure(name: str, folder: Path) -> tuple[str, float, float]:
     seconds, peak_kb = usage.split()
     file.unlink()
     return text, float(seconds), float(peak_kb) / 1e3
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", help="inputs, by default all")
-    names = parser.parse_args().names or list(INPUTS)
-    sys.stdout.write("| input | bytes | result | CPU s | peak MB |\n|---|---|---|---|---|\n")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            text, seconds, peak = measure(name, Path(folder))
-            size = len(INPUTS[name]())
-            result = text.strip().partition("\n")[0].replace(f"{folder}/", "").replace("|", "\\|")
-            result = result if len(result) <= 100 else f"{result[:97]}..."
-            row = f"| `{name}` | {size:,} | {result} | {seconds:.1f} | {peak:.0f} |"
-            sys.stdout.write(f"{row}\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

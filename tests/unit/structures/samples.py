@@ -11,8 +11,7 @@ from ase import Atoms
 from ase.build import molecule as ase_molecule
 from ase.db import connect
 
-from bandgap.structures import StructureRecord
-from bandgap.structures.reading import read_in_this_process
+from bandgap.structures import StructureRecord, read_structures
 
 METHANE_XYZ = """5
 methane
@@ -114,7 +113,7 @@ def cif(
 
 def read(text: str, name: str = "sample.cif") -> list[StructureRecord]:
     """Read a text as the file `name`."""
-    return read_in_this_process(text.encode(), name)
+    return read_structures(text.encode(), name)
 
 
 def read_one(text: str, name: str = "sample.cif") -> StructureRecord:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bandgap.structures import Limits, archives, contents, read_structures
+from bandgap.structures import Limits, archives, contents, read_paths, read_structures
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
-from bandgap.structures.reading import stream_paths, stream_structures
+from bandgap.structures.reading import stream_paths
 from bandgap.structures.texts import Text
 from tests.unit.structures.samples import METHANE_XYZ, ase_db
 from tests.unit.structures.test_archives import zipped
@@ -137,7 +137,7 @@ def test_damaged_files_of_every_format_do_not_depend_on_blocks(
                     (data[: random.randrange(len(data))], "a.pdb"),
                     (gzip.compress(data)[:-9], "a.xyz.gz"),
                 ]
-    facts_by_file = [facts_of(stream_structures(data, name, limits=SMALL)) for data, name in files]
+    facts_by_file = [facts_of(read_structures(data, name, limits=SMALL)) for data, name in files]
     for module in (contents, archives):
         monkeypatch.setattr(module, "SMALL", 0)
         monkeypatch.setattr(module, "BLOCK", 61)
@@ -145,9 +145,9 @@ def test_damaged_files_of_every_format_do_not_depend_on_blocks(
         path = tmp_path / (name.rpartition("/")[2].strip(".") or "unnamed")
         path.write_bytes(data)
         path_text = str(path) if name in ("a.xyz", "a.xyz.gz", "z.zip", "a.pdb") else ""
-        assert facts_of(stream_structures(data, name, limits=SMALL)) == records
+        assert facts_of(read_structures(data, name, limits=SMALL)) == records
         if path_text:
-            assert facts_of(stream_paths([path], limits=SMALL)) == records
+            assert facts_of(read_paths([path], limits=SMALL)) == records
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -160,7 +160,7 @@ def test_database_is_read_from_its_path_and_not_changed(tmp_path: Path, versions
     shutil.copy(path, f"{path}-wal")
     shutil.copy(path, f"{path}-journal")
     content_by_name = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert facts_of(stream_paths([path])) == facts_of(read_structures(bytes(data), path.name))
+    assert facts_of(read_paths([path])) == facts_of(read_structures(bytes(data), path.name))
     assert len(list(stream_paths([path]))) == 2
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == content_by_name
 
@@ -177,6 +177,4 @@ def test_damaged_database_gets_the_same_verdict_from_path_and_bytes(tmp_path: Pa
         path.write_bytes(
             damaged[: random.randrange(len(data))] if random.random() < 0.3 else damaged
         )
-        assert facts_of(stream_paths([path])) == facts_of(
-            stream_structures(path.read_bytes(), "a.db")
-        )
+        assert facts_of(read_paths([path])) == facts_of(read_structures(path.read_bytes(), "a.db"))

@@ -4,7 +4,6 @@ import dataclasses
 import gc
 import gzip
 import pickle
-import time
 import tracemalloc
 import weakref
 import zipfile
@@ -14,7 +13,6 @@ import pytest
 
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.forks import can_fork
 from bandgap.structures import Limits, contents, read_paths, read_structures, spool
 from bandgap.structures.packed import unpack
 from bandgap.structures.reading import stream_paths
@@ -82,9 +80,9 @@ def test_spool_yields_the_same_records_twice(folder):
             np.testing.assert_array_equal(spooled.atoms.pbc, other.atoms.pbc)
 
 
-def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
+def test_spool_that_is_read_in_batches_yields_the_records_of_read_paths(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
-    ahead = Spool.read_ahead(lambda: stream_paths([folder]))
+    ahead = Spool(stream_paths([folder]))
     records = read_paths([folder])
     assert facts_of(ahead) == facts_of(records) == facts_of(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
@@ -92,39 +90,32 @@ def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
     assert ahead.tally == Tally.of(records) and ahead.tally.counts["refused"] == 3
 
 
-@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(
-    folder, tmp_path, monkeypatch
-):
+def test_spool_yields_records_before_the_end_until_an_id_repeats(monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 1)
-    goes_on = tmp_path / "goes on"
     records = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
 
-    def slowly():
+    def stream():
         yield from records
-        while not goes_on.exists():
-            time.sleep(0.01)
         yield from (
             dataclasses.replace(record, id=id)
             for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
         )
 
-    ahead = Spool.read_ahead(slowly)
+    ahead = Spool(stream())
     walk = iter(ahead)
     assert [next(walk).id for _ in range(3)] == ["a-1", "a-2", "a-3"]
     assert not ahead.is_read and ahead.known_len() is None
-    goes_on.touch()
     assert [record.id for record in walk] == ["a-1-3", "b", "a-1-2"]  # not a-1-2, which comes later
     assert ahead.tally.counts == {"ready": 5, "warning": 1} == Tally.of(ahead).counts
 
 
-def test_read_ahead_raises_errors_where_records_are_needed():
+def test_error_of_the_stream_is_raised_where_records_are_needed():
     def broken():
         yield from read_structures(METHANE_XYZ.encode(), "a.xyz")
         raise InputError("the disk is gone")
 
     with pytest.raises(InputError, match="^the disk is gone$"):
-        len(Spool.read_ahead(broken))
+        len(Spool(broken()))
 
 
 def test_parallel_iterations_through_a_spool_are_independent(folder):

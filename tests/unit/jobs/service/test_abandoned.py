@@ -115,7 +115,7 @@ def test_requests_whose_clients_have_gone_are_not_read(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20 clients leave, each with ten structures of a tenth of a second; the next one is served."""
-    stream = requests.stream_structures
+    stream = requests.read_upload
     read = []
 
     def slowly(*arguments: Any, **options: Any) -> Any:
@@ -127,7 +127,7 @@ def test_requests_whose_clients_have_gone_are_not_read(
     frames = b"3\n\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
     body = frames * 10
     head = f"POST /predict?name=a.xyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
-    monkeypatch.setattr(requests, "stream_structures", slowly)
+    monkeypatch.setattr(requests, "read_upload", slowly)
     with serving([runs.conformal]) as address:
         host, port = address.removeprefix("http://").split(":")
         httpx.post(f"{address}/predict?name=a.xyz", content=frames)  # starts the readers

@@ -13,7 +13,7 @@ from bandgap.structures import ACCEPTED, Limits, read_paths
 from bandgap.structures.contents import Content
 from bandgap.structures.formats import ase_db as ase_db_format
 from bandgap.structures.formats.ase_db import _limit_cost, _opened
-from bandgap.structures.reading import read_in_this_process
+from bandgap.structures.reading import read_structures
 from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
@@ -34,7 +34,7 @@ def test_rows_are_those_that_ase_wrote():
         bulk("NaCl", "rocksalt", a=5.64),
         Atoms("Cu2", [(0, 0, 5), (2, 2, 5)], cell=[4, 4, 9], pbc=(1, 1, 0)),
     ]
-    records = read_in_this_process(ase_db(*atoms_of_rows), "set.db")
+    records = read_structures(ase_db(*atoms_of_rows), "set.db")
     assert [(r.id, r.format, r.status) for r in records] == [
         (f"row-{k}", "ASE database", "ready") for k in range(3)
     ]
@@ -58,14 +58,14 @@ def test_database_is_recognised_by_its_bytes_and_not_changed(tmp_path):
 def test_database_with_a_log_of_writes_is_read():
     data = bytearray(ase_db())
     data[18:20] = b"\x02\x02"
-    assert [r.status for r in read_in_this_process(bytes(data), "a.db")] == ["ready", "ready"]
+    assert [r.status for r in read_structures(bytes(data), "a.db")] == ["ready", "ready"]
 
 
 def test_view_instead_of_the_table_is_refused():
     data = changed(
         "ALTER TABLE systems RENAME TO hidden", "CREATE VIEW systems AS SELECT * FROM hidden"
     )
-    (record,) = read_in_this_process(
+    (record,) = read_structures(
         data.replace(b'CREATE TABLE "hidden"', b'CREATE TABLE systems "'), "a.db"
     )
     assert record.status == "refused"
@@ -77,7 +77,7 @@ def test_view_instead_of_the_pairs_is_not_read():
         "DROP TABLE number_key_values",
         "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id",
     )
-    assert dict(read_in_this_process(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
+    assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
 
 
 def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
@@ -89,7 +89,7 @@ def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
         "INSERT INTO text_key_values SELECT 'note', 'first', 1",
         "DELETE FROM text_key_values WHERE id = 2 AND key = 'source'",
     )
-    one, two = read_in_this_process(data, "a.db")
+    one, two = read_structures(data, "a.db")
     assert dict(one.info) == {
         "name": "row-0",
         "gap_eV": 1.5,
@@ -121,7 +121,7 @@ def test_pairs_are_read_once_for_any_number_of_rows():
                 return connect(*args, factory=Counting, **kwargs)
 
             patch.setattr(sqlite3, "connect", counting)
-            assert len(read_in_this_process(data, "a.db")) == n
+            assert len(read_structures(data, "a.db")) == n
         return counted[0]
 
     n_small = steps(20)
@@ -153,7 +153,7 @@ def with_generated_columns(n, kind="VIRTUAL"):
 def test_column_that_the_database_computes_is_refused_before_it_is_read(n: int, kind: str):
     data = with_generated_columns(n, kind)
     with time_limit(2.0):
-        (record,) = read_in_this_process(data, "a.db")
+        (record,) = read_structures(data, "a.db")
     assert record.problem == (
         "the column twice_1 of the table systems is computed by the database: not one of ASE. "
         "Write the structures with ASE, or export them as extXYZ."
@@ -164,7 +164,7 @@ def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
     data = changed("ALTER TABLE number_key_values ADD COLUMN twice AS (value + value)")
     assert (
         "the column twice of the table number_key_values is computed"
-        in read_in_this_process(data, "a.db")[0].problem
+        in read_structures(data, "a.db")[0].problem
     )
 
 
@@ -182,9 +182,7 @@ def test_rows_that_do_not_ascend_are_refused_as_damage():
         "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM "
         "plain) ORDER BY id"
     )
-    records = read_in_this_process(
-        changed("ALTER TABLE systems RENAME TO plain", statement), "a.db"
-    )
+    records = read_structures(changed("ALTER TABLE systems RENAME TO plain", statement), "a.db")
     assert [record.status for record in records] == ["ready", "refused"]
     assert records[1].problem == "a damaged database (row 1 follows row 1)"
 
@@ -195,9 +193,9 @@ def test_reading_that_takes_too_long_for_its_size_is_refused(monkeypatch: pytest
         "'e', k, -k FROM n"
     )
     data = changed(f"INSERT INTO number_key_values {rows}")
-    assert [record.status for record in read_in_this_process(data, "a.db")] == ["ready", "ready"]
+    assert [record.status for record in read_structures(data, "a.db")] == ["ready", "ready"]
     monkeypatch.setattr(ase_db_format, "_STEP_S", -10.0)
-    (record,) = read_in_this_process(data, "a.db")
+    (record,) = read_structures(data, "a.db")
     assert record.problem == "a damaged database: reading it takes longer than its size explains"
 
 
@@ -237,20 +235,20 @@ DAMAGE = {
 
 @pytest.mark.parametrize(("statement", "values", "words"), DAMAGE.values(), ids=DAMAGE)
 def test_invalid_row_is_refused_and_the_other_is_read(statement, values, words):
-    good, bad = read_in_this_process(changed(statement, values=values), "a.db")
+    good, bad = read_structures(changed(statement, values=values), "a.db")
     assert good.status == "ready" and bad.status == "refused" and words in bad.problem
     assert bad.id == "row-1"
 
 
 def test_database_that_is_cut_off_or_of_another_kind_is_refused():
     data = ase_db()
-    (record,) = read_in_this_process(data[: len(data) // 2 + 100], "a.db")
+    (record,) = read_structures(data[: len(data) // 2 + 100], "a.db")
     assert record.problem.startswith("a damaged database (") and record.problem.endswith(
         "Is the file cut off?"
     )
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE TABLE other (x)")
-        (record,) = read_in_this_process(db.serialize(), "a.db")
+        (record,) = read_structures(db.serialize(), "a.db")
     assert record.problem == f"a database is not opened. Accepted: {ACCEPTED}."
 
 
@@ -258,9 +256,8 @@ def test_limits_of_atoms_and_structures_hold():
     small = Limits(max_atoms=5)
     one_structure = Limits(max_structures=1)
     assert (
-        "has 6 atoms; the limit is 5"
-        in read_in_this_process(ase_db(), "a.db", limits=small)[0].problem
+        "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
     )
-    assert read_in_this_process(ase_db(), "a.db", limits=one_structure)[1].problem.startswith(
+    assert read_structures(ase_db(), "a.db", limits=one_structure)[1].problem.startswith(
         "the remaining structures were not read: the limit is 1 structures. Split"
     )

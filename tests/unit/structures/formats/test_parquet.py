@@ -11,7 +11,6 @@ import pytest
 
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
-from bandgap.structures.reading import read_in_this_process
 from tests.unit.structures.samples import METHANE_XYZ, PARQUET_ROWS, POSCAR, cif, optimade, parquet
 
 WATER, SALT = PARQUET_ROWS
@@ -253,7 +252,7 @@ def test_file_is_recognised_by_its_bytes_also_when_packed(tmp_path):
 
 def test_without_pyarrow_the_user_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (record,) = read_in_this_process(parquet(), "a.parquet")
+    (record,) = read_structures(parquet(), "a.parquet")
     assert (
         record.problem
         == "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
