@@ -2,7 +2,6 @@
 
 import sqlite3
 import struct
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,11 +9,7 @@ from ase import Atoms
 from ase.build import bulk, molecule
 
 from bandgap.structures import ACCEPTED, Limits, read_paths
-from bandgap.structures.contents import Content
-from bandgap.structures.formats import ase_db as ase_db_format
-from bandgap.structures.formats.ase_db import _limit_cost, _opened
 from bandgap.structures.reading import read_structures
-from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
 
@@ -72,111 +67,6 @@ def test_view_instead_of_the_table_is_refused():
     assert "database" in record.problem
 
 
-def test_view_instead_of_the_pairs_is_not_read():
-    data = changed(
-        "DROP TABLE number_key_values",
-        "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id",
-    )
-    assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
-
-
-def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
-    data = changed(
-        "INSERT INTO number_key_values VALUES ('e_eV', 7.5, 1)",
-        "INSERT INTO number_key_values VALUES ('e_eV', 8.5, 99)",
-        "INSERT INTO number_key_values VALUES ('e_eV', 9.5, NULL)",
-        "INSERT INTO number_key_values VALUES ('e_eV', 1.5, 'text')",
-        "INSERT INTO text_key_values SELECT 'note', 'first', 1",
-        "DELETE FROM text_key_values WHERE id = 2 AND key = 'source'",
-    )
-    one, two = read_structures(data, "a.db")
-    assert dict(one.info) == {
-        "name": "row-0",
-        "gap_eV": 1.5,
-        "source": "made",
-        "e_eV": 7.5,
-        "note": "first",
-    }
-    assert dict(two.info) == {"name": "row-1", "gap_eV": 2.5}
-
-
-def test_pairs_are_read_once_for_any_number_of_rows():
-    """A table without an index by row is read once: every step of SQLite's machine is counted."""
-
-    def steps(n):
-        data = ase_db(*[molecule("H2")] * n)
-        counted = [0]
-
-        def count():
-            counted[0] += 1
-
-        connect = sqlite3.connect
-        with pytest.MonkeyPatch.context() as patch:
-
-            class Counting(sqlite3.Connection):
-                def set_progress_handler(self, handler, n):
-                    super().set_progress_handler(count, 1)
-
-            def counting(*args, **kwargs):
-                return connect(*args, factory=Counting, **kwargs)
-
-            patch.setattr(sqlite3, "connect", counting)
-            assert len(read_structures(data, "a.db")) == n
-        return counted[0]
-
-    n_small = steps(20)
-    n_large = steps(160)
-    assert n_large < 12 * n_small, (n_small, n_large)
-
-
-def with_generated_columns(n, kind="VIRTUAL"):
-    """A database without rows: numbers is the last of n columns, each the one before, twice."""
-    with sqlite3.connect(":memory:") as db:
-        db.deserialize(ase_db())
-        db.execute("ALTER TABLE systems RENAME TO plain")
-        names = [
-            name
-            for _, name, *_ in db.execute("PRAGMA table_info(plain)")
-            if name not in ("id", "numbers")
-        ]
-        columns = ["id INTEGER PRIMARY KEY", *names, "twice_0 BLOB DEFAULT x'01000000'"]
-        columns += [f"twice_{k + 1} AS (twice_{k} || twice_{k}) {kind}" for k in range(n - 1)]
-        columns.append(f"numbers AS (twice_{n - 1} || twice_{n - 1}) {kind}")
-        db.execute(f"CREATE TABLE systems ({', '.join(columns)})")
-        db.commit()
-        return db.serialize()
-
-
-@pytest.mark.parametrize(
-    ("n", "kind"), [(2, "VIRTUAL"), (2, "STORED"), (24, "VIRTUAL"), (500, "VIRTUAL")]
-)
-def test_column_that_the_database_computes_is_refused_before_it_is_read(n: int, kind: str):
-    data = with_generated_columns(n, kind)
-    with time_limit(2.0):
-        (record,) = read_structures(data, "a.db")
-    assert record.problem == (
-        "the column twice_1 of the table systems is computed by the database: not one of ASE. "
-        "Write the structures with ASE, or export them as extXYZ."
-    )
-
-
-def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
-    data = changed("ALTER TABLE number_key_values ADD COLUMN twice AS (value + value)")
-    assert (
-        "the column twice of the table number_key_values is computed"
-        in read_structures(data, "a.db")[0].problem
-    )
-
-
-def test_value_larger_than_its_file_is_refused():
-    content = Content.of(ase_db())
-    with closing(_opened(content)) as db:
-        _limit_cost(db, content.size)
-        assert db.execute("SELECT length(zeroblob(100))").fetchone() == (100,)
-        with pytest.raises(sqlite3.DataError, match="too big"):
-            db.execute("SELECT zeroblob(2000000)").fetchone()
-
-
 def test_rows_that_do_not_ascend_are_refused_as_damage():
     statement = (
         "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM "
@@ -185,18 +75,6 @@ def test_rows_that_do_not_ascend_are_refused_as_damage():
     records = read_structures(changed("ALTER TABLE systems RENAME TO plain", statement), "a.db")
     assert [record.status for record in records] == ["ready", "refused"]
     assert records[1].problem == "a damaged database (row 1 follows row 1)"
-
-
-def test_reading_that_takes_too_long_for_its_size_is_refused(monkeypatch: pytest.MonkeyPatch):
-    rows = (
-        "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20000) SELECT "
-        "'e', k, -k FROM n"
-    )
-    data = changed(f"INSERT INTO number_key_values {rows}")
-    assert [record.status for record in read_structures(data, "a.db")] == ["ready", "ready"]
-    monkeypatch.setattr(ase_db_format, "_STEP_S", -10.0)
-    (record,) = read_structures(data, "a.db")
-    assert record.problem == "a damaged database: reading it takes longer than its size explains"
 
 
 DAMAGE = {
