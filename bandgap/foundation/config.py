@@ -1,6 +1,7 @@
 """Frozen dataclasses to and from plain dicts, and their fingerprints."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import check_value, field_hints
 
 T = TypeVar("T")
 # Metadata of a field that is stored elsewhere, or not at all.
@@ -17,13 +19,6 @@ STORED_ELSEWHERE: Final = {"stored_elsewhere": True}
 # Metadata of a field that is stored only if it differs from its default. For a setting that is new,
 # so that the fingerprints of stored sources, runs and comparisons do not change.
 STORED_UNLESS_DEFAULT: Final = {"stored_unless_default": True}
-
-_TYPE_NAMES: dict[Any, str] = {
-    float: "a number",
-    int: "a whole number",
-    bool: "true or false",
-    str: "text",
-}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -71,10 +66,12 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
         raise ConfigError(
             f"{place}: unknown setting {unknown[0]!r}. Accepted: {', '.join(sorted(fields))}."
         )
-    hints = typing.get_type_hints(cls)
+    hints = field_hints(cls)
     built = {
-        name: _build(hints[name], value, where=f"{place}.{name}") for name, value in values.items()
+        name: _built(hints[name], value, where=f"{place}.{name}") for name, value in values.items()
     }
+    for name, value in built.items():
+        check_value(hints[name], value, where=f"{place}.{name}")
     missing = [n for n, f in fields.items() if n not in built and _has_no_default(f)]
     if missing:
         raise ConfigError(f"{place}: setting {missing[0]!r} is missing.")
@@ -101,53 +98,23 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _build(hint: Any, value: Any, *, where: str) -> Any:
+def _built(hint: Any, value: Any, *, where: str) -> Any:
+    """Return a value of JSON in the form of the annotation; what has no such form is unchanged."""
+    if hint is float and value is None:
+        return math.nan
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return _build_optional(arguments, value, where=where)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
-        return from_dict(hint, value, where=where)
-    if origin is tuple and isinstance(value, (list, tuple)):
-        item_hint = arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis else None
-        return tuple(_build(item_hint, v, where=where) if item_hint else v for v in value)
-    if origin is typing.Literal and value not in arguments:
-        raise ConfigError(f"{where}: found {value!r}. Accepted: {', '.join(map(str, arguments))}.")
-    if hint is float and value is None:
-        return math.nan
-    if hint in _TYPE_NAMES or origin is tuple or dataclasses.is_dataclass(hint):
-        return _checked(hint, value, where=where)
-    return value
-
-
-def _build_optional(arguments: tuple[Any, ...], value: Any, *, where: str) -> Any:
-    """Build a value of a union, of which at most one type is a dataclass or a tuple."""
-    if value is None:
-        return None
-    structured = [
-        a for a in arguments if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple
-    ]
-    if structured and isinstance(value, (dict, list)):
-        return _build(structured[0], value, where=where)
-    return value
-
-
-def _checked(hint: Any, value: Any, *, where: str) -> Any:
-    """Return a value of the plain type or dataclass `hint`; raise ConfigError for another type."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is float and is_number:
+        # At most one type of a union is a dataclass or a tuple.
+        forms = arguments if isinstance(value, (Mapping, list)) else ()
+        return functools.reduce(lambda v, form: _built(form, v, where=where), forms, value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        is_accepted = isinstance(value, hint)
-    elif hint is int:
-        is_accepted = isinstance(value, int) and is_number
-    else:
-        is_accepted = hint in _TYPE_NAMES and isinstance(value, hint)
-    if not is_accepted:
-        accepted = _TYPE_NAMES.get(hint, _structure_name(hint))
-        raise ConfigError(f"{where}: found {value!r}. Accepted: {accepted}.")
+    if isinstance(value, Mapping) and dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return from_dict(hint, value, where=where)
+    if isinstance(value, (list, tuple)) and origin is tuple:
+        is_long = len(arguments) == 2 and arguments[1] is Ellipsis
+        return tuple(_built(arguments[0], v, where=where) if is_long else v for v in value)
     return value
-
-
-def _structure_name(hint: Any) -> str:
-    return "settings by name" if dataclasses.is_dataclass(hint) else "a list"

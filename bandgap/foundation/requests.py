@@ -9,7 +9,6 @@ job table and manifests store `Request.to_values`, and "repeat this run" prints
 import functools
 import inspect
 import json
-import numbers
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import accepted, bounds, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,9 +60,8 @@ class Setting:
 class RequestField:
     """One field of a request type: its name, kind of value, default, bounds and texts.
 
-    `choices` are the accepted values of a choice. `minimum` and `maximum` are the smallest and the
-    largest accepted number, and numbers must be larger than `above` and smaller than `below`; None
-    means no bound.
+    `accepted` says as text what is accepted, and `choices` are the values of a choice. `minimum`
+    and `maximum` are the smallest and the largest accepted number; None means no bound.
     """
 
     name: str
@@ -73,8 +72,7 @@ class RequestField:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    above: float | None = None
-    below: float | None = None
+    accepted: str = ""
 
     @property
     def option(self) -> str | None:
@@ -82,33 +80,6 @@ class RequestField:
         if self.setting.option is None:
             return None
         return self.setting.option or "--" + self.name.replace("_", "-")
-
-    @property
-    def accepted(self) -> str:
-        """Accepted values as text.
-
-        Examples
-        --------
-        >>> RequestField("n", "integer", None, Setting("", ""), minimum=1).accepted
-        'a whole number from 1'
-        """
-        match self.kind:
-            case "choice":
-                return ", ".join(self.choices)
-            case "flag":
-                return "true or false"
-            case "text":
-                return "text"
-            case "integers":
-                return "whole numbers" + (
-                    f", such as {self.setting.example}" if self.setting.example else ""
-                )
-            case "texts":
-                return "a list of texts"
-            case "settings":
-                return "settings by name"
-            case _:
-                return _accepted_numbers(self)
 
     def option_texts(self, value: Any) -> list[str]:
         """Return a value as texts of the command line, one for each use of the option.
@@ -156,7 +127,7 @@ class Request(BaseModel):
         """Convert numpy numbers to Python numbers, and lists to tuples, as JSON returns them."""
         if not isinstance(values, Mapping):
             return values
-        return {name: _plain(value) for name, value in values.items()}
+        return {name: plain(value) for name, value in values.items()}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -229,15 +200,12 @@ def _described(name: str, info: FieldInfo) -> RequestField:
     setting = next((item for item in info.metadata if isinstance(item, Setting)), None)
     if setting is None:
         raise TypeError(f"field {name!r} of a request has no Setting in its annotation")
-    bounds: dict[str, float] = {}
-    for item in info.metadata:
-        for attribute in ("ge", "gt", "le", "lt"):
-            if getattr(item, attribute, None) is not None:
-                bounds[attribute] = getattr(item, attribute)
     arguments = typing.get_args(info.annotation)
     optional = type(None) in arguments
     hint = next(a for a in arguments if a is not type(None)) if optional else info.annotation
     is_choice = typing.get_origin(hint) is Literal
+    limits = bounds(info.metadata)
+    example = f", such as {setting.example}" if setting.example else ""
     return RequestField(
         name=name,
         kind=_kind_of(hint),
@@ -245,10 +213,9 @@ def _described(name: str, info: FieldInfo) -> RequestField:
         setting=setting,
         optional=optional,
         choices=tuple(map(str, typing.get_args(hint))) if is_choice else (),
-        minimum=bounds.get("ge"),
-        maximum=bounds.get("le"),
-        above=bounds.get("gt"),
-        below=bounds.get("lt"),
+        minimum=limits.get("ge"),
+        maximum=limits.get("le"),
+        accepted=accepted(hint, info.metadata) + example,
     )
 
 
@@ -270,31 +237,6 @@ def _kind_of(hint: Any) -> FieldKind:
     )
 
 
-def _accepted_numbers(field: RequestField) -> str:
-    words = ["a whole number" if field.kind == "integer" else "a number"]
-    if field.minimum is not None:
-        words.append(f"from {field.minimum:g}")
-    if field.above is not None:
-        words.append(f"above {field.above:g}")
-    if field.maximum is not None:
-        words.append(f"to {field.maximum:g}")
-    if field.below is not None:
-        words.append(f"to less than {field.below:g}")
-    return " ".join(words)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value)
-    if isinstance(value, list):
-        return tuple(value)
-    return value
-
-
 def _sentence(request_type: type[Request], error: ValidationError) -> str:
     """Return the first problem of a pydantic error as one sentence."""
     problem = error.errors(include_url=False)[0]
@@ -308,8 +250,8 @@ def _sentence(request_type: type[Request], error: ValidationError) -> str:
     field = request_type.field(name)
     # For a list, the input is the wrong item, or the list that is too short.
     value = problem["input"]
-    accepted = f"{field.accepted}{' or none' if field.optional else ''}"
-    return f"{name}: found {value!r}. Accepted: {accepted}."
+    none = " or none" if field.optional else ""
+    return f"{name}: found {value!r}. Accepted: {field.accepted}{none}."
 
 
 def _remedy(name: str, accepted: tuple[str, ...], request_type: type[Request] | None) -> str:

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.settings import NonNegative, Settings
 
 
 @dataclass(frozen=True)
-class BaseMeasure:
+class BaseMeasure(Settings):
     """The base measure F_pi of the prior and its weight alpha in numbers of observations.
 
     Parameters
@@ -29,14 +30,8 @@ class BaseMeasure:
         mean and covariance of the training rows.
     """
 
-    alpha: float = 0.0
+    alpha: NonNegative = 0.0
     rows: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.alpha < math.inf:
-            raise ConfigError(
-                f"base measure: alpha = {self.alpha}. Accepted: a finite number from 0."
-            )
 
     @property
     def n_pseudo(self) -> int:

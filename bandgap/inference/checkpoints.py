@@ -22,7 +22,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bandgap.foundation.damage import DAMAGE, parse_json
-from bandgap.foundation.errors import ArtifactError, ConfigError
+from bandgap.foundation.errors import ArtifactError
+from bandgap.foundation.settings import Count, Settings
 
 SCHEMA = "1"
 CHECKPOINT = "checkpoint"  # name of the folder of checkpoints in the folder of an unfinished run
@@ -30,20 +31,14 @@ CHECKPOINT_EVERY = 100  # iterations
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Settings):
     """File of a run: written every `every` iterations, when the run is cancelled, and at its end.
 
     It contains all draws so far. Raises ConfigError for `every` below 1.
     """
 
     path: Path
-    every: int = CHECKPOINT_EVERY
-
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ConfigError(
-                f"checkpoint: every = {self.every}. Accepted: a number of iterations from 1."
-            )
+    every: Count = CHECKPOINT_EVERY
 
     def of_part(self, number: int) -> "Checkpoint":
         """Return the file of one part of the run, such as a group of chains (from 0).

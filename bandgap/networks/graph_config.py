@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import AtLeastTwo, Count, OneOrMore, Positive, Settings
 
 
 @dataclass(frozen=True)
-class GraphConfig:
+class GraphConfig(Settings):
     """Elements, neighbours and widths of the MEGNet blocks.
 
     The paper is Abba (2023), section 2.5, whose sizes are those of its baseline. Sizes without a
@@ -33,33 +33,15 @@ class GraphConfig:
         Steps of the pooling of atoms and of bonds.
     """
 
-    species: tuple[str, ...]
-    cutoff_angstrom: float = 4.0
-    max_neighbours: int = 12
-    centres: int = 40
-    embedding: int = 16
-    hidden: int = 64
-    width: int = 32
-    blocks: int = 3
-    steps: int = 3
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError for a network without elements or with a width below 1."""
-        sizes = (
-            self.max_neighbours,
-            self.embedding,
-            self.hidden,
-            self.width,
-            self.blocks,
-            self.steps,
-        )
-        if not self.species or min(sizes) < 1 or self.centres < 2 or not self.cutoff_angstrom > 0:
-            raise ConfigError(
-                f"graph network: elements {' '.join(self.species) or 'none'}, cutoff "
-                f"{self.cutoff_angstrom:g} angstroms, {self.centres} Gaussians, neighbours and "
-                f"widths {sizes}. Accepted: at least one element, a cutoff above 0, two Gaussians "
-                "or more, whole numbers from 1."
-            )
+    species: OneOrMore[str]
+    cutoff_angstrom: Positive = 4.0
+    max_neighbours: Count = 12
+    centres: AtLeastTwo = 40
+    embedding: Count = 16
+    hidden: Count = 64
+    width: Count = 32
+    blocks: Count = 3
+    steps: Count = 3
 
     @property
     def n_features(self) -> int:

@@ -15,8 +15,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import (
+    Count,
+    NonNegative,
+    Positive,
+    ProperShare,
+    Settings,
+    ShareBelowOne,
+    WholeNumber,
+)
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.training import Epoch, RowSplit, split_rows
 
@@ -25,7 +34,7 @@ _REPORT_EVERY = 50
 
 
 @dataclass(frozen=True)
-class JointTrainingConfig:
+class JointTrainingConfig(Settings):
     """Settings of the training of a network with several outputs.
 
     Parameters
@@ -42,28 +51,14 @@ class JointTrainingConfig:
         Share of the rows of each set that is held out.
     """
 
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-2
-    dropout: float = 0.2
-    batch_size: int = 256
-    steps: int = 4_000
-    warmup_steps: int = 300
-    largest_gradient: float = 5.0
-    validation_share: float = 0.05
-
-    def __post_init__(self) -> None:
-        has_valid_counts = min(self.batch_size, self.steps) >= 1 and self.warmup_steps >= 0
-        has_valid_shares = 0 < self.validation_share < 1 and 0 <= self.dropout < 1
-        has_valid_rates = self.learning_rate > 0 and self.largest_gradient > 0
-        if not (has_valid_counts and has_valid_shares and has_valid_rates):
-            raise ConfigError(
-                f"joint training: {self}. Accepted: whole numbers from 1, shares inside (0, 1) "
-                "(dropout may be 0), a learning rate and a largest gradient above 0."
-            )
-        if self.weight_decay < 0:
-            raise ConfigError(
-                f"joint training: weight decay {self.weight_decay}. Accepted: 0 or more."
-            )
+    learning_rate: Positive = 2e-3
+    weight_decay: NonNegative = 1e-2
+    dropout: ShareBelowOne = 0.2
+    batch_size: Count = 256
+    steps: Count = 4_000
+    warmup_steps: WholeNumber = 300
+    largest_gradient: Positive = 5.0
+    validation_share: ProperShare = 0.05
 
 
 @dataclass(frozen=True, eq=False)

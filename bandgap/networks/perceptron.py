@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, OneOrMore, Settings
 from bandgap.networks.row_blocks import Rows, row_blocks
 
 Params = dict[str, Tensor]
@@ -24,20 +25,12 @@ CHUNK_ROWS = 1024
 
 
 @dataclass(frozen=True)
-class NetworkConfig:
+class NetworkConfig(Settings):
     """Shape of the network: numbers of features and outputs, and widths of the hidden layers."""
 
-    n_features: int
-    hidden: tuple[int, ...] = (128, 64)
-    n_outputs: int = 1
-
-    def __post_init__(self) -> None:
-        if self.n_features < 1 or not self.hidden or min(self.hidden) < 1 or self.n_outputs < 1:
-            raise ConfigError(
-                f"network: {self.n_features} features, hidden widths {self.hidden}, "
-                f"{self.n_outputs} outputs. Accepted: at least one feature, one output and one "
-                "hidden layer, each of width 1 or more."
-            )
+    n_features: Count
+    hidden: OneOrMore[Count] = (128, 64)
+    n_outputs: Count = 1
 
     @property
     def n_layers(self) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.row_blocks import Rows
 
@@ -24,7 +25,7 @@ Model = Callable[[Params, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Settings):
     """Settings of the training.
 
     The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, in standardised units. The
@@ -55,25 +56,15 @@ class TrainingConfig:
         Share of the rows that is held out.
     """
 
-    learning_rate: float = 1e-3
-    l1: float = 1e-4
-    l2: float = 1e-4
-    batch_size: int = 64
-    max_epochs: int = 150
-    patience: int = 12
-    plateau_epochs: int = 4
-    plateau_factor: float = 0.5
-    validation_share: float = 0.2
-
-    def __post_init__(self) -> None:
-        counts = (self.batch_size, self.max_epochs, self.patience, self.plateau_epochs)
-        if not 0 < self.validation_share < 1 or min(counts) < 1 or not self.learning_rate > 0:
-            raise ConfigError(
-                f"training: validation share {self.validation_share}, batch size "
-                f"{self.batch_size}, {self.max_epochs} epochs, patience {self.patience}, plateau "
-                f"{self.plateau_epochs}, learning rate {self.learning_rate}. Accepted: a share "
-                "between 0 and 1, whole numbers from 1, a learning rate above 0."
-            )
+    learning_rate: Positive = 1e-3
+    l1: NonNegative = 1e-4
+    l2: NonNegative = 1e-4
+    batch_size: Count = 64
+    max_epochs: Count = 150
+    patience: Count = 12
+    plateau_epochs: Count = 4
+    plateau_factor: Positive = 0.5
+    validation_share: ProperShare = 0.2
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Positive, Settings, Share
 from bandgap.networks.perceptron import Params, forward, layer_of
 
 KL_WEIGHTS = (1.0, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
-class VariationalConfig:
+class VariationalConfig(Settings):
     """Settings of the variational fit by Adam.
 
     Parameters
@@ -57,36 +58,15 @@ class VariationalConfig:
         more. None for no limit.
     """
 
-    epochs: int = 60
-    batch_size: int = 50
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 1e-4
-    final_share: float = 0.3
-    ramp_share: float = 0.3
-    start_sd: float = 0.018
-    kl_weight: float = 1.0
-    max_steps: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ConfigError(
-                f"variational: max_steps {self.max_steps}. "
-                "Accepted: a whole number from 1, or none."
-            )
-        if min(self.epochs, self.batch_size) < 1 or not (
-            0 <= self.final_share <= 1 and 0 <= self.ramp_share <= 1
-        ):
-            raise ConfigError(
-                f"variational: {self.epochs} epochs, batch size {self.batch_size}, final share "
-                f"{self.final_share}, ramp share {self.ramp_share}. "
-                "Accepted: whole numbers from 1, shares from 0 to 1."
-            )
-        if not min(self.learning_rate, self.final_learning_rate, self.start_sd, self.kl_weight) > 0:
-            raise ConfigError(
-                f"variational: learning rates {self.learning_rate} and "
-                f"{self.final_learning_rate}, start sd {self.start_sd}, weight of KL "
-                f"{self.kl_weight}. Accepted: numbers above 0."
-            )
+    epochs: Count = 60
+    batch_size: Count = 50
+    learning_rate: Positive = 1e-3
+    final_learning_rate: Positive = 1e-4
+    final_share: Share = 0.3
+    ramp_share: Share = 0.3
+    start_sd: Positive = 0.018
+    kl_weight: Positive = 1.0
+    max_steps: Count | None = None
 
     def epochs_for(self, n: int) -> int:
         """Return the number of epochs over n rows.

@@ -19,7 +19,7 @@ from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
-from bandgap.transfer.shared.point_prior import PointPriorConfig, check_prior, point_prior_problem
+from bandgap.transfer.shared.point_prior import PointPriorConfig, point_prior_problem
 from bandgap.transfer.shared.sampled_network import (
     sample_posterior,
     with_figures,
@@ -32,11 +32,6 @@ class BtlPcpPeConfig(PointPriorConfig):
     """Prior, scales (`recalibration`) and noise of `PointPriorConfig`, and the sampler."""
 
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
-
-    def __post_init__(self) -> None:
-        check_prior(
-            "btl_pcp_pe", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share
-        )
 
 
 def fit(

@@ -11,6 +11,7 @@ from typing import Final
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Count
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
@@ -35,19 +36,19 @@ class EnsembleConfig(Scales):
         networks then have the start of NPTL's samples.
     """
 
-    members: int = 10
-    fold_members: int = 5
+    members: Count = 10
+    fold_members: Count = 5
     diversity: Diversity = "order"
     sigma: HeldOut = "auto"
     training: StackTraining = StackTraining()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.diversity == "order" and self.training.order == "shared":
             raise ConfigError(
                 "ensemble: members that differ in the order of their rows alone cannot share it. "
                 "Set diversity=fresh_head, or order=own of the training."
             )
-        _plan(self)
 
 
 def fit(

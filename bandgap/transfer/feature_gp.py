@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Settings
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import FeatureGPPosterior, Floats
@@ -31,21 +32,18 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.integrated_scales import check_settings, integrated
+from bandgap.transfer.shared.integrated_scales import Draws, Proposals, Rounds, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 
 @dataclass(frozen=True)
-class FeatureGPConfig:
+class FeatureGPConfig(Settings):
     """Feature scales (`recalibration`), draws of the kernel's scales, proposals and rounds."""
 
     standardise: StatisticsChoice = "auto"
-    draws: int = 64
-    proposals: int = 128
-    rounds: int = 6
-
-    def __post_init__(self) -> None:
-        check_settings("feature_gp", draws=self.draws, proposals=self.proposals, rounds=self.rounds)
+    draws: Draws = 64
+    proposals: Proposals = 128
+    rounds: Rounds = 6
 
 
 def fit(

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Settings, WholeNumber
 from bandgap.posterior import Diagnostics, Floats, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
@@ -35,16 +35,10 @@ NOISE_BOUNDS = (1e-4, 4.0)
 
 
 @dataclass(frozen=True)
-class GaussianProcessConfig:
+class GaussianProcessConfig(Settings):
     """Number of random starts of the search for the kernel's scales, after the fixed one."""
 
-    restarts: int = 2
-
-    def __post_init__(self) -> None:
-        if self.restarts < 0:
-            raise ConfigError(
-                f"gaussian_process: restarts = {self.restarts}. Accepted: 0 or more, such as 2."
-            )
+    restarts: WholeNumber = 2
 
 
 def fit(

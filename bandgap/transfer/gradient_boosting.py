@@ -13,41 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import AtLeastTwo, Count, Settings, ShareAboveZero
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS
 from bandgap.transfer.shared.method import Method, TargetData
-from bandgap.transfer.shared.trees import TreeSum, check_tree_settings, fit_trees
+from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
 @dataclass(frozen=True)
-class GradientBoostingConfig:
+class GradientBoostingConfig(Settings):
     """Folds; trees, learning rate and depth; shares of rows and features; fewest rows of a leaf.
 
     `learning_rate` is the weight of each tree, `row_share` the share of the rows that a tree is
     grown on, `feature_share` the share of the features at a node.
     """
 
-    folds: int = FOLDS
-    trees: int = 400
-    learning_rate: float = 0.05
-    depth: int = 3
-    row_share: float = 0.5
-    feature_share: float = 0.05
-    leaf_rows: int = 3
-
-    def __post_init__(self) -> None:
-        check_tree_settings(
-            "gradient_boosting",
-            self.folds,
-            counts={"trees": self.trees, "depth": self.depth, "leaf_rows": self.leaf_rows},
-            shares={
-                "learning_rate": self.learning_rate,
-                "row_share": self.row_share,
-                "feature_share": self.feature_share,
-            },
-        )
+    folds: AtLeastTwo = FOLDS
+    trees: Count = 400
+    learning_rate: ShareAboveZero = 0.05
+    depth: Count = 3
+    row_share: ShareAboveZero = 0.5
+    feature_share: ShareAboveZero = 0.05
+    leaf_rows: Count = 3
 
 
 def fit(

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import AtLeastTwo, OneOrMore, Positive, Settings
 from bandgap.posterior import ConformalPosterior, Floats
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
@@ -23,7 +23,6 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import (
     FOLDS,
-    check_folds,
     conformal_posterior,
     fold_of_rows,
     without_each,
@@ -32,24 +31,15 @@ from bandgap.transfer.shared.method import Method, TargetData
 
 
 @dataclass(frozen=True)
-class KernelRidgeConfig:
+class KernelRidgeConfig(Settings):
     """Folds, and the lengths and penalties to choose from.
 
     Lengths are in units of the median distance between training rows.
     """
 
-    folds: int = FOLDS
-    lengths: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-    penalties: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-    def __post_init__(self) -> None:
-        check_folds(self.folds, method="kernel_ridge")
-        for name in ("lengths", "penalties"):
-            values = getattr(self, name)
-            if not values or not all(v > 0 for v in values):
-                raise ConfigError(
-                    f"kernel_ridge: {name} = {list(values)}. Accepted: one or more numbers above 0."
-                )
+    folds: AtLeastTwo = FOLDS
+    lengths: OneOrMore[Positive] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    penalties: OneOrMore[Positive] = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Positive
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
@@ -43,14 +43,8 @@ class LastLayerHorseshoeConfig(Scales):
     """
 
     mode: Mode = "joint"
-    min_ss: float = 5.0
+    min_ss: Positive = 5.0
     sampler: HorseshoeConfig = field(default_factory=HorseshoeConfig)
-
-    def __post_init__(self) -> None:
-        if not self.min_ss > 0:
-            raise ConfigError(
-                f"last_layer_horseshoe: min_ss = {self.min_ss}. Accepted: a number above 0."
-            )
 
 
 def fit(

@@ -16,8 +16,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Positive
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.global_scale import integrate_global_scale, metropolis
 from bandgap.inference.last_layer.horseshoe import kept_share_of
@@ -68,26 +68,13 @@ class LastLayerPcpConfig(Scales):
 
     mode: Mode = "joint"
     structure: Structure = "isotropic"
-    lam: float | None = None
-    min_ss: float = 5.0
+    lam: Positive | None = None
+    min_ss: Positive = 5.0
     algorithm: Literal["exact", "metropolis"] = "exact"
-    chains: int = 4
-    draws: int = 500
-    warmup: int = 500
-    thin: int = 5
-
-    def __post_init__(self) -> None:
-        if min(self.chains, self.draws, self.warmup, self.thin) < 1 or not self.min_ss > 0:
-            raise ConfigError(
-                f"last_layer_pcp: {self.chains} chains, {self.draws} draws, {self.warmup} warm-up "
-                f"steps, thin {self.thin}, min_ss = {self.min_ss}. Accepted: whole numbers from 1, "
-                "a min_ss above 0."
-            )
-        if self.lam is not None and not 0 < self.lam < math.inf:
-            raise ConfigError(
-                f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the "
-                "default."
-            )
+    chains: Count = 4
+    draws: Count = 500
+    warmup: Count = 500
+    thin: Count = 5
 
 
 def fit(

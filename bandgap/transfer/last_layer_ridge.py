@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.spectral_regression import (
     least_cross_validation,
@@ -35,15 +35,8 @@ class LastLayerRidgeConfig(Scales):
     """
 
     about: About = "source"
-    chains: int = 4
-    draws: int = 500
-
-    def __post_init__(self) -> None:
-        if min(self.chains, self.draws) < 1:
-            raise ConfigError(
-                f"last_layer_ridge: {self.chains} chains of {self.draws} draws. Accepted: whole "
-                "numbers from 1."
-            )
+    chains: Count = 4
+    draws: Count = 500
 
 
 def fit(

@@ -22,6 +22,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import AtLeastTwo, Candidates, Count
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.inference.batch.bootstrap import block_weights, collapse, stream
 from bandgap.inference.batch.penalties import Penalty
@@ -61,22 +62,14 @@ class NptlConfig(Scales):
         prediction falls with their number, and 20 are trained in seconds.
     """
 
-    samples: int = 20
-    alphas: tuple[float, ...] = ALPHAS
-    choice_samples: int = 10
-    blocks: int = 10
+    samples: Count = 20
+    alphas: Candidates = ALPHAS
+    choice_samples: Count = 10
+    blocks: AtLeastTwo = 10
     pseudo: Pseudo = "point"
     start: HeadStart = "probed"
     sigma: HeldOut = "auto"
     training: StackTraining = StackTraining()
-
-    def __post_init__(self) -> None:
-        if self.blocks < 2:
-            raise ConfigError(
-                f"nptl: {self.blocks} blocks. Accepted: whole numbers from 2; n or more for single "
-                "rows."
-            )
-        plan_of(self)
 
 
 def fit(

@@ -13,24 +13,22 @@ from typing import Final
 from bandgap.descriptors.config import feature_terms
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Settings
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.integrated_scales import check_settings, integrated
+from bandgap.transfer.shared.integrated_scales import Draws, Proposals, Rounds, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 
 @dataclass(frozen=True)
-class PartsGPConfig:
+class PartsGPConfig(Settings):
     """Draws of the kernel's scales, proposals per round, largest number of rounds."""
 
-    draws: int = 32
-    proposals: int = 128
-    rounds: int = 6
-
-    def __post_init__(self) -> None:
-        check_settings("parts_gp", draws=self.draws, proposals=self.proposals, rounds=self.rounds)
+    draws: Draws = 32
+    proposals: Proposals = 128
+    rounds: Rounds = 6
 
 
 def fit(

@@ -12,31 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import AtLeastTwo, Count, Settings, ShareAboveZero
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS
 from bandgap.transfer.shared.method import Method, TargetData
-from bandgap.transfer.shared.trees import TreeSum, check_tree_settings, fit_trees
+from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
 @dataclass(frozen=True)
-class RandomForestConfig:
+class RandomForestConfig(Settings):
     """Folds, trees of each forest, share of the features at a node, fewest rows of a leaf."""
 
-    folds: int = FOLDS
-    trees: int = 50
+    folds: AtLeastTwo = FOLDS
+    trees: Count = 50
     # 0.3 had an RMSE of 0.631 eV on 500 organic crystals, 0.1 of 0.645 eV.
-    feature_share: float = 0.3
-    leaf_rows: int = 1
-
-    def __post_init__(self) -> None:
-        check_tree_settings(
-            "random_forest",
-            self.folds,
-            counts={"trees": self.trees, "leaf_rows": self.leaf_rows},
-            shares={"feature_share": self.feature_share},
-        )
+    feature_share: ShareAboveZero = 0.3
+    leaf_rows: Count = 1
 
 
 def fit(

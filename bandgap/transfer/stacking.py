@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Positive, Settings
 from bandgap.inference.stacking import SPREADS, fit_pool
 from bandgap.posterior import ConformalPosterior, Diagnostics, PartsGPPosterior, PooledPosterior
 from bandgap.sources.model import SourceModel
@@ -31,7 +31,7 @@ from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Method, TargetData
 
 
 @dataclass(frozen=True)
-class StackingConfig:
+class StackingConfig(Settings):
     """Settings of the three methods, and the prior of weights and spread.
 
     `prior_rows` is the number of rows that the prior of the weights counts as; `spread_sd` is the
@@ -41,15 +41,8 @@ class StackingConfig:
     parts_gp: PartsGPConfig = PartsGPConfig()
     kernel_ridge: KernelRidgeConfig = KernelRidgeConfig()
     gradient_boosting: GradientBoostingConfig = GradientBoostingConfig()
-    prior_rows: float = 2.0
-    spread_sd: float = 0.05
-
-    def __post_init__(self) -> None:
-        for name in ("prior_rows", "spread_sd"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(
-                    f"stacking: {name} = {getattr(self, name):g}. Accepted: a number above 0."
-                )
+    prior_rows: Positive = 2.0
+    spread_sd: Positive = 0.05
 
 
 def fit(

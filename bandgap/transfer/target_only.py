@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Settings
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
@@ -20,7 +21,7 @@ from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
 
 @dataclass(frozen=True)
-class TargetOnlyConfig:
+class TargetOnlyConfig(Settings):
     """Training; the batch size is capped at the number of training rows.
 
     Parameters

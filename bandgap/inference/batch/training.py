@@ -29,6 +29,7 @@ from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, NonNegative, Positive, Settings, ShareBelowOne
 from bandgap.inference.batch.bootstrap import StreamName, stream
 from bandgap.inference.batch.kernels import (
     KernelName,
@@ -50,7 +51,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class StackTraining:
+class StackTraining(Settings):
     """Training of every network of a stack; there is no early stopping.
 
     The paper is Lee and others (2024), with its settings of the small network of images.
@@ -85,32 +86,20 @@ class StackTraining:
     """
 
     optimiser: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 3e-4
-    momentum: float = 0.9
-    epochs: int = 40
-    batch_size: int = 32
-    clip: float = 5.0
+    learning_rate: Positive = 3e-4
+    momentum: ShareBelowOne = 0.9
+    epochs: Count = 40
+    batch_size: Count = 32
+    clip: NonNegative = 5.0
     coordinates: Coordinates = "row_space"
     order: Literal["own", "shared"] = "own"
     kernel: Literal["auto", "vmap", "bmm", "wide"] = "auto"
     precision: Literal["float32", "float64"] = "float32"
-    chunk: int = 20  # larger chunks gain less than a tenth with bmm on one CPU thread
-    max_memory_GB: float = 2.0
+    chunk: Count = 20  # larger chunks gain less than a tenth with bmm on one CPU thread
+    max_memory_GB: Positive = 2.0
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size, self.chunk) < 1 or not (
-            self.learning_rate > 0 and self.max_memory_GB > 0
-        ):
-            raise ConfigError(
-                f"training: {self.epochs} epochs, batch size {self.batch_size}, learning rate "
-                f"{self.learning_rate}, {self.chunk} samples together, memory {self.max_memory_GB} "
-                "GB. Accepted: whole numbers from 1, numbers above 0."
-            )
-        if not (0 <= self.momentum < 1 and self.clip >= 0):
-            raise ConfigError(
-                f"training: momentum {self.momentum}, clip {self.clip}. Accepted: a momentum from "
-                "0 and below 1, a norm to clip at or 0 for none."
-            )
+        super().__post_init__()
         if self.kernel == "wide" and self.order == "own":
             raise ConfigError(
                 "training: kernel 'wide' multiplies the same rows for all samples, order is 'own'. "

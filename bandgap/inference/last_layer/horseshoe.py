@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Settings
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate, update_of
 from bandgap.inference.last_layer.horseshoe_sweep import (
@@ -41,7 +42,7 @@ GlobalScale = Literal["half-Cauchy", "truncated"]
 
 
 @dataclass(frozen=True)
-class HorseshoeConfig:
+class HorseshoeConfig(Settings):
     """Length of a run, and prior of the global scale.
 
     Parameters
@@ -59,26 +60,18 @@ class HorseshoeConfig:
         error (methods, `last_layer_horseshoe`).
     """
 
-    chains: int = 4
-    warmup: int = 400
-    draws: int = 1000
-    keep: int = 2000
+    chains: Count = 4
+    warmup: Count = 400
+    draws: Count = 1000
+    keep: Count = 2000
     global_scale: GlobalScale = "half-Cauchy"
 
     def __post_init__(self) -> None:
-        if (
-            min(self.chains, self.warmup, self.draws) < 1
-            or not self.chains <= self.keep <= self.chains * self.draws
-        ):
+        super().__post_init__()
+        if not self.chains <= self.keep <= self.chains * self.draws:
             raise ConfigError(
-                f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} "
-                f"draws, {self.keep} kept. Accepted: whole numbers from 1, and between one and all "
-                "draws of a chain kept."
-            )
-        if self.global_scale not in get_args(GlobalScale):
-            raise ConfigError(
-                f"horseshoe: global_scale {self.global_scale!r}. Accepted: "
-                f"{', '.join(get_args(GlobalScale))}."
+                f"horseshoe: {self.chains} chains, {self.draws} draws, {self.keep} kept. Accepted: "
+                "between one and all draws of a chain kept."
             )
 
     def log_range(self, p: int) -> LogRange:

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import AtLeastTwo, Count, Positive, ProperShare, Settings
 
 # radians of a path of mean length, and the acceptance that its step is adapted to
 ANGLE = 0.65
@@ -25,7 +27,7 @@ CENTRED_DRAWS = 400
 
 
 @dataclass(frozen=True)
-class SamplerConfig:
+class SamplerConfig(Settings):
     """Settings of a run.
 
     Parameters
@@ -53,30 +55,22 @@ class SamplerConfig:
         those that it extends.
     """
 
-    chains: int = 4
-    warmup: int | None = None
-    draws: int | None = None
-    keep: int = 400
+    chains: AtLeastTwo = 4
+    warmup: Annotated[int, Ge(20)] | None = None
+    draws: Annotated[int, Ge(20)] | None = None
+    keep: Count = 400
     coordinates: Literal["auto", "whitened", "partially centred"] = "auto"
-    angle: float | None = None
-    target_accept: float | None = None
-    max_steps: int = 80
-    extended_from: tuple[int, ...] = ()
+    angle: Positive | None = None
+    target_accept: ProperShare | None = None
+    max_steps: Count = 80
+    extended_from: tuple[Count, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or self.n_warmup < 20 or self.n_draws < 20 or self.keep < self.chains:
+        super().__post_init__()
+        if self.keep < self.chains:
             raise ConfigError(
-                f"sampler: {self.chains} chains, {self.n_warmup} warm-up iterations, "
-                f"{self.n_draws} draws, {self.keep} kept. Accepted: at least 2 chains, 20 warm-up "
-                "iterations, 20 draws and one kept draw for every chain."
-            )
-        angle = self.radians(centred=False)
-        accept = self.acceptance(centred=False)
-        if not (angle > 0 and 0 < accept < 1 and self.max_steps >= 1):
-            raise ConfigError(
-                f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps "
-                f"{self.max_steps}. Accepted: an angle above 0 (radians), a target acceptance "
-                "between 0 and 1, and at least 1 step."
+                f"sampler: {self.chains} chains, {self.keep} draws kept. Accepted: at least one "
+                "kept draw for every chain."
             )
         lengths = [*self.extended_from, self.draws or 0]
         if self.extended_from and sorted(set(lengths)) != lengths:

@@ -1,9 +1,8 @@
 """Limits of a request, and refusals with their HTTP codes."""
 
-import dataclasses
 from dataclasses import dataclass
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Positive, Settings
 from bandgap.structures.records import Limits
 
 
@@ -17,26 +16,18 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True)
-class ServiceLimits:
+class ServiceLimits(Settings):
     """Limits of requests; raises ConfigError when one is not a positive number.
 
     At most `max_waiting` requests are accepted at the same time, including those that are being
     answered; further ones get the code 429.
     """
 
-    max_body_bytes: int = 20_000_000
-    max_structures: int = 1_000
-    max_atoms: int = 1_000
-    max_waiting: int = 64
-    seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        for limit in dataclasses.fields(self):
-            value = getattr(self, limit.name)
-            if not value > 0:
-                raise ConfigError(
-                    f"ServiceLimits.{limit.name}: found {value!r}. Accepted: a number above 0."
-                )
+    max_body_bytes: Count = 20_000_000
+    max_structures: Count = 1_000
+    max_atoms: Count = 1_000
+    max_waiting: Count = 64
+    seconds: Positive = 60.0
 
     @property
     def reading_limits(self) -> Limits:

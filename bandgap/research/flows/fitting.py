@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, NonNegative, Positive, Settings
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.networks.perceptron import Params
 from bandgap.research.flows.masked_flow import (
@@ -26,7 +27,7 @@ from bandgap.research.flows.nonparametric import (
 
 
 @dataclass(frozen=True)
-class FlowTraining:
+class FlowTraining(Settings):
     """Settings of the training.
 
     Parameters
@@ -44,27 +45,14 @@ class FlowTraining:
         Whether the weights are random. Otherwise those of all rows are equal (maximum likelihood).
     """
 
-    learning_rate: float = 5e-3
-    weight_decay: float = 1e-6
-    largest_gradient: float = 5.0
-    batch_size: int = 256
-    max_epochs: int = 200
-    patience: int = 15
+    learning_rate: Positive = 5e-3
+    weight_decay: NonNegative = 1e-6
+    largest_gradient: Positive = 5.0
+    batch_size: Count = 256
+    max_epochs: Count = 200
+    patience: Count = 15
     redraw: bool = False
     bootstrap: bool = True
-
-    def __post_init__(self) -> None:
-        if not (self.learning_rate > 0 and self.largest_gradient > 0 and self.weight_decay >= 0):
-            raise ConfigError(
-                f"flow: learning rate {self.learning_rate}, weight decay {self.weight_decay}, "
-                f"largest gradient {self.largest_gradient}. Accepted: a rate and a bound above 0, "
-                "a decay from 0."
-            )
-        if min(self.batch_size, self.max_epochs, self.patience) < 1:
-            raise ConfigError(
-                f"flow: batch size {self.batch_size}, {self.max_epochs} epochs, patience "
-                f"{self.patience}. Accepted: at least 1 of each."
-            )
 
 
 @dataclass(frozen=True, eq=False)

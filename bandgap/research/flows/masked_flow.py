@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Settings
 from bandgap.networks.perceptron import Params
 
 EPSILON = 1e-5  # added to the variance in the batch normalisation
@@ -26,19 +26,12 @@ LARGEST_LOG_SCALE = 5.0  # bound of a_i
 
 
 @dataclass(frozen=True)
-class FlowConfig:
+class FlowConfig(Settings):
     """Shape of a flow: dimension of the data, number of blocks, width of the two hidden layers."""
 
-    n_features: int
-    n_blocks: int = 3
-    width: int = 64
-
-    def __post_init__(self) -> None:
-        if min(self.n_features, self.n_blocks, self.width) < 1:
-            raise ConfigError(
-                f"flow: {self.n_features} features, {self.n_blocks} blocks, width {self.width}. "
-                "Accepted: at least 1 of each."
-            )
+    n_features: Count
+    n_blocks: Count = 3
+    width: Count = 64
 
     def order(self, block: int) -> list[int]:
         """Return the position of every coordinate, from 1, in the order of a block."""

@@ -17,7 +17,6 @@ from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
 from bandgap.research.shared.independent_scales import (
     IndependentScalesConfig,
-    check_noise_share,
     sample_independent_scales,
 )
 from bandgap.sources.model import SourceModel
@@ -29,9 +28,6 @@ from bandgap.transfer.shared.sampled_network import standardised
 @dataclass(frozen=True)
 class BnnConfig(IndependentScalesConfig):
     """Noise and sampler."""
-
-    def __post_init__(self) -> None:
-        check_noise_share("bnn", self.noise_share)
 
 
 def fit(

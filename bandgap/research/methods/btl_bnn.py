@@ -14,7 +14,6 @@ from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.research.shared.independent_scales import (
     IndependentScalesConfig,
-    check_noise_share,
     sample_independent_scales,
 )
 from bandgap.sources.model import SourceModel
@@ -26,9 +25,6 @@ from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensit
 @dataclass(frozen=True)
 class BtlBnnConfig(IndependentScalesConfig, Scales):
     """Scales (`recalibration`), noise and sampler."""
-
-    def __post_init__(self) -> None:
-        check_noise_share("btl_bnn", self.noise_share)
 
 
 def fit(

@@ -23,9 +23,9 @@ from typing import Final
 
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import ShareBelowOne
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import condensed, point_estimate_scales
 from bandgap.inference.network.whitened_network import whiten
@@ -35,7 +35,7 @@ from bandgap.research.shared.stochastic_start import SgSampler
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
-from bandgap.transfer.shared.point_prior import PointPriorConfig, check_prior, point_prior_problem
+from bandgap.transfer.shared.point_prior import PointPriorConfig, point_prior_problem
 from bandgap.transfer.shared.sampled_network import with_figures, with_sensitivity
 
 
@@ -52,17 +52,8 @@ class BtlPcpSgConfig(PointPriorConfig):
     and there coordinates are pruned.
     """
 
-    prune_share: float = 0.0
+    prune_share: ShareBelowOne = 0.0
     sampler: SgSampler = field(default_factory=SgSampler)
-
-    def __post_init__(self) -> None:
-        check_prior(
-            "btl_pcp_sg", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share
-        )
-        if not 0 <= self.prune_share < 1:
-            raise ConfigError(
-                f"btl_pcp_sg: prune_share = {self.prune_share}. Accepted: 0 to below 1."
-            )
 
 
 def fit(

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Positive, ProperShare
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.draws import NetworkDraws
 from bandgap.inference.network.pcp_scales import VariationalScales, variational_scales
@@ -44,7 +45,6 @@ from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.point_prior import check_prior
 from bandgap.transfer.shared.sampled_network import (
     centred,
     diagnose,
@@ -54,7 +54,7 @@ from bandgap.transfer.shared.sampled_network import (
     with_sensitivity,
 )
 
-VariationalRate = float | Literal["auto", "corr"]
+VariationalRate = Positive | Literal["auto", "corr"]
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,10 @@ class BtlPcpViConfig(Scales):
     """
 
     lam: VariationalRate = "auto"
-    corr: float = 0.5
-    c0: float = 1.0
-    noise_share: float = 0.2
+    corr: ProperShare = 0.5
+    c0: Positive = 1.0
+    noise_share: Positive = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
-
-    def __post_init__(self) -> None:
-        check_prior(
-            "btl_pcp_vi",
-            lam=self.lam,
-            corr=self.corr,
-            c0=self.c0,
-            noise_share=self.noise_share,
-            rules=("auto", "corr"),
-        )
 
 
 def fit(

@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, OneOrMore, Positive, ProperShare
 from bandgap.networks.perceptron import Params, forward, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import split_rows
@@ -58,32 +59,12 @@ class BtlViConfig(Scales):
     `draws` is the number of stored draws.
     """
 
-    kappas: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
-    delta: float = 1.0
-    noise_share: float = 0.2
-    validation_share: float = 0.2
+    kappas: OneOrMore[Positive] = (1.0, 0.1, 0.01, 0.001)
+    delta: Positive = 1.0
+    noise_share: Positive = 0.2
+    validation_share: ProperShare = 0.2
     training: VariationalConfig = TRAINING
-    draws: int = 400
-
-    def __post_init__(self) -> None:
-        are_numbers = all(isinstance(k, (int, float)) and k > 0 for k in self.kappas)
-        if not (
-            self.kappas
-            and are_numbers
-            and self.delta > 0
-            and self.noise_share > 0
-            and self.draws >= 1
-        ):
-            raise ConfigError(
-                f"btl_vi: kappas = {list(self.kappas)}, delta = {self.delta}, noise_share = "
-                f"{self.noise_share}, draws = {self.draws}. Accepted: at least one kappa, all of "
-                "them numbers above 0, and at least one draw."
-            )
-        if not 0 < self.validation_share < 1:
-            raise ConfigError(
-                f"btl_vi: validation_share = {self.validation_share}. Accepted: a number between 0 "
-                "and 1."
-            )
+    draws: Count = 400
 
 
 def fit(

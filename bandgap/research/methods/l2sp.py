@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Candidates, Count
 from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
@@ -33,14 +34,11 @@ class L2SPConfig(Scales):
     each value and fold.
     """
 
-    members: int = 10
-    strengths: tuple[float, ...] = STRENGTHS
-    fold_members: int = 2
+    members: Count = 10
+    strengths: Candidates = STRENGTHS
+    fold_members: Count = 2
     sigma: HeldOut = "auto"
     training: StackTraining = StackTraining()
-
-    def __post_init__(self) -> None:
-        _plan(self)
 
 
 def fit(

@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, ProperShare
 from bandgap.networks.perceptron import Params
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
@@ -35,16 +35,9 @@ LEAST_SIGMA = 1e-6  # of the gaps' standard deviation
 class LastLayerOlsConfig(Scales):
     """Scales (`recalibration`), relative cut of singular values, and `chains` chains of draws."""
 
-    rcond: float = 1e-10
-    chains: int = 4
-    draws: int = 500
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rcond < 1 or min(self.chains, self.draws) < 1:
-            raise ConfigError(
-                f"last_layer_ols: rcond = {self.rcond}, {self.chains} chains of {self.draws} "
-                "draws. Accepted: an rcond between 0 and 1, whole numbers from 1."
-            )
+    rcond: ProperShare = 1e-10
+    chains: Count = 4
+    draws: Count = 500
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import AtLeastTwo, ProperShare
 from bandgap.networks.perceptron import Params, forward, hidden_features, layer_of, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train
@@ -35,17 +35,10 @@ NO_NOISE = 1e-6
 class McDropoutConfig(Scales):
     """Scales (`recalibration`), training, dropout probability, number of passes, and noise."""
 
-    dropout: float = 0.1
-    passes: int = 100
+    dropout: ProperShare = 0.1
+    passes: AtLeastTwo = 100
     noise: Literal["held_out", "none"] = "held_out"
     training: TrainingConfig = ALL_LAYERS
-
-    def __post_init__(self) -> None:
-        if not 0 < self.dropout < 1 or self.passes < 2:
-            raise ConfigError(
-                f"mc_dropout: dropout {self.dropout}, {self.passes} passes. Accepted: a dropout "
-                "between 0 and 1, at least 2 passes."
-            )
 
 
 def fit(

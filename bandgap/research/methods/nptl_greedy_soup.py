@@ -8,7 +8,6 @@ included if the network of the averaged weights is no worse with it.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.methods.nptl_soup import NptlSoupConfig, fit
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method
@@ -18,15 +17,7 @@ from bandgap.transfer.shared.method import Method
 class NptlGreedySoupConfig(NptlSoupConfig):
     """Settings of `nptl_soup`, whose `soup` is greedy here."""
 
-    soup: Literal["uniform", "greedy"] = "greedy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.soup != "greedy":
-            raise ConfigError(
-                f"nptl_greedy_soup: soup is {self.soup!r}. Accepted: greedy. The method nptl_soup "
-                "has the uniform soup."
-            )
+    soup: Literal["greedy"] = "greedy"
 
 
 METHOD: Final = Method(

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import AtLeastTwo, Candidates, Count
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
@@ -44,20 +44,12 @@ from bandgap.transfer.shared.stack_plan import Setting
 class NptlHeadConfig(Scales):
     """Samples, candidates for alpha, blocks, pseudo labels and scales, as for `nptl`."""
 
-    samples: int = 200
-    alphas: tuple[float, ...] = ALPHAS
-    choice_samples: int = 50
-    blocks: int = 10
+    samples: Count = 200
+    alphas: Candidates = ALPHAS
+    choice_samples: Count = 50
+    blocks: AtLeastTwo = 10
     pseudo: Pseudo = "point"
     sigma: HeldOut = "auto"
-
-    def __post_init__(self) -> None:
-        if min(self.samples, self.choice_samples) < 1 or self.blocks < 2:
-            raise ConfigError(
-                f"nptl_head: {self.samples} samples, {self.choice_samples} to choose by, "
-                f"{self.blocks} blocks. Accepted: whole numbers from 1, blocks from 2."
-            )
-        Setting("alpha", self.alphas, DEFAULT_ALPHA)
 
 
 def fit(

@@ -16,8 +16,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Candidates, Count, Positive
 from bandgap.inference.batch.penalties import PTYL
 from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots, snapshot_prior
@@ -41,17 +42,12 @@ class PTYLConfig(Scales):
     each value and fold.
     """
 
-    members: int = 10
-    gammas: tuple[float, ...] = GAMMAS
-    eps: float = 0.1
-    fold_members: int = 1
+    members: Count = 10
+    gammas: Candidates = GAMMAS
+    eps: Positive = 0.1
+    fold_members: Count = 1
     sigma: HeldOut = "auto"
     training: StackTraining = StackTraining()
-
-    def __post_init__(self) -> None:
-        if not self.eps > 0:
-            raise ConfigError(f"ptyl: eps = {self.eps}. Accepted: a number above 0.")
-        _plan(self)
 
 
 def fit(

@@ -23,14 +23,14 @@ coordinates.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Count, NonNegative, Positive, ShareBelowOne
 from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed, velocity_noise_variance
@@ -67,36 +67,18 @@ class SghmcConfig(Scales):
         The paper has 0.1; 0.001 because weights of about 0.03 have a flat prior at 0.1.
     """
 
-    chains: int = 5
-    cycles: int = 6
-    epochs: int = 20
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    temperature: float = 1e-4
-    strength: float = 1.0
+    chains: Count = 5
+    cycles: Count = 6
+    epochs: Count = 20
+    batch_size: Count = 32
+    learning_rate: Positive = 1e-3
+    momentum: ShareBelowOne = 0.9
+    temperature: NonNegative = 1e-4
+    strength: NonNegative = 1.0
     sigma: HeldOut = "auto"
     prior: Prior = "l2sp"
-    gamma: float = 1.0
-    eps: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
-            raise ConfigError(
-                f"sghmc: {self.chains} chains, {self.cycles} cycles, temperature "
-                f"{self.temperature}, strength {self.strength}. Accepted: whole numbers from 1, "
-                "numbers from 0."
-            )
-        if self.prior not in get_args(Prior):
-            raise ConfigError(
-                f"sghmc: prior {self.prior!r}. Accepted: {', '.join(get_args(Prior))}."
-            )
-        if not (self.gamma >= 0 and self.eps > 0):
-            raise ConfigError(
-                f"sghmc: gamma {self.gamma}, eps {self.eps}. Accepted: a gamma from 0 and an eps "
-                "above 0."
-            )
-        training_of(self)
+    gamma: NonNegative = 1.0
+    eps: Positive = 1e-3
 
 
 def fit(

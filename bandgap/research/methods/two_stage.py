@@ -14,6 +14,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import ShareAboveZero
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
@@ -47,14 +48,10 @@ class TwoStageConfig(Scales):
 
     output_layer: TrainingConfig = OUTPUT_LAYER
     all_layers: TrainingConfig = ALL_LAYERS
-    hidden_rate_share: float = 1.0
+    hidden_rate_share: ShareAboveZero = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.hidden_rate_share <= 1:
-            raise ConfigError(
-                f"two_stage: hidden_rate_share = {self.hidden_rate_share}. Accepted: a number "
-                "above 0, at most 1."
-            )
+        super().__post_init__()
         first = self.output_layer.validation_share
         second = self.all_layers.validation_share
         if first != second:

@@ -13,6 +13,7 @@ import numpy as np
 
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.research.shared.deep_kernel import rows_of, with_draws
@@ -37,7 +38,7 @@ class UlisseGPConfig(Scales):
     """Scales (`recalibration`), chains of unbiased solves, and number of draws for predictions."""
 
     solves: UlisseConfig = field(default_factory=UlisseConfig)
-    keep: int = 16
+    keep: Count = 16
 
 
 def fit(

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Settings
 from bandgap.research.molecules.sequences import EdgeSequence
 
 IMPOSSIBLE = -1e9  # logit of what cannot be drawn
@@ -35,7 +35,7 @@ Device = str | torch.device
 
 
 @dataclass(frozen=True)
-class EdgeNetworkConfig:
+class EdgeNetworkConfig(Settings):
     """Sizes and variant of the network.
 
     Parameters
@@ -50,16 +50,10 @@ class EdgeNetworkConfig:
         Whether the number of edges that are still to come is an input.
     """
 
-    width: int = 16
-    hidden: int = 32
+    width: Count = 16
+    hidden: Count = 32
     uses_times: bool = False
     remaining_edges: bool = False
-
-    def __post_init__(self) -> None:
-        if min(self.width, self.hidden) < 1:
-            raise ConfigError(
-                f"edge network: width {self.width}, hidden {self.hidden}. Accepted: from 1."
-            )
 
 
 @dataclass(frozen=True, eq=False)

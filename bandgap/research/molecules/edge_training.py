@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Positive, Settings
 from bandgap.research.molecules.edge_network import (
     Device,
     EdgeNetwork,
@@ -28,7 +28,7 @@ Reorder = Callable[[EdgeSequence, np.random.Generator], EdgeSequence]
 
 
 @dataclass(frozen=True)
-class EdgeTraining:
+class EdgeTraining(Settings):
     """Settings of the training.
 
     Parameters
@@ -44,14 +44,10 @@ class EdgeTraining:
         training ends. The best parameters are kept. It needs validation graphs.
     """
 
-    n_steps: int = 1_000
-    batch_size: int = 32
-    learning_rate: float = 3e-3
-    patience: int = 30
-
-    def __post_init__(self) -> None:
-        if min(self.n_steps, self.batch_size, self.patience) < 1 or not self.learning_rate > 0:
-            raise ConfigError(f"{self}. Accepted: whole numbers from 1, and a rate above 0.")
+    n_steps: Count = 1_000
+    batch_size: Count = 32
+    learning_rate: Positive = 3e-3
+    patience: Count = 30
 
 
 def new_network(

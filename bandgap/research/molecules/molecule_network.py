@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.settings import AtLeastTwo, Count, Settings
 from bandgap.proposals.molecules import HIGHEST_ORDER, AtomLabel
 from bandgap.research.molecules.edge_network import (
     IMPOSSIBLE,
@@ -54,17 +55,13 @@ _FAR: Final = 99
 
 
 @dataclass(frozen=True)
-class MoleculeNetworkConfig:
+class MoleculeNetworkConfig(Settings):
     """Sizes of the network, and the largest molecule in heavy atoms; larger samples are dropped."""
 
-    n_labels: int
-    width: int = 48
-    hidden: int = 96
-    max_atoms: int = 30
-
-    def __post_init__(self) -> None:
-        if min(self.n_labels, self.width, self.hidden) < 1 or self.max_atoms < 2:
-            raise ConfigError(f"{self}. Accepted: sizes from 1, and max_atoms from 2.")
+    n_labels: Count
+    width: Count = 48
+    hidden: Count = 96
+    max_atoms: AtLeastTwo = 30
 
 
 @dataclass(frozen=True, eq=False)

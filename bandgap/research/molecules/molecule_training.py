@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
+from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Positive, ProperShare, Settings
 from bandgap.proposals.molecules import (
     MOST_HEAVY_ATOMS,
     AtomLabel,
@@ -49,7 +50,7 @@ _STEPS_BETWEEN_VALIDATIONS: Final = 100
 
 
 @dataclass(frozen=True)
-class MoleculeTraining:
+class MoleculeTraining(Settings):
     """Settings of the training.
 
     Parameters
@@ -68,23 +69,13 @@ class MoleculeTraining:
         Sizes of the network.
     """
 
-    n_steps: int = 2_000
-    batch_size: int = 64
-    learning_rate: float = 3e-3
-    validation_share: float = 0.05
-    patience: int = 10
-    width: int = 48
-    hidden: int = 96
-
-    def __post_init__(self) -> None:
-        if (
-            min(self.n_steps, self.batch_size, self.patience) < 1
-            or not self.learning_rate > 0
-            or not 0 < self.validation_share < 1
-        ):
-            raise ConfigError(
-                f"{self}. Accepted: whole numbers from 1, a rate above 0, a share in (0, 1)."
-            )
+    n_steps: Count = 2_000
+    batch_size: Count = 64
+    learning_rate: Positive = 3e-3
+    validation_share: ProperShare = 0.05
+    patience: Count = 10
+    width: Count = 48
+    hidden: Count = 96
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress
+from bandgap.foundation.settings import Positive, Settings
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.sampler_config import SamplerConfig
@@ -22,7 +22,7 @@ from bandgap.transfer.shared.sampled_network import TargetRows, sample_posterior
 
 
 @dataclass(frozen=True)
-class IndependentScalesConfig:
+class IndependentScalesConfig(Settings):
     """Noise and sampler.
 
     Parameters
@@ -33,14 +33,8 @@ class IndependentScalesConfig:
         counts as four rows only.
     """
 
-    noise_share: float = 0.2
+    noise_share: Positive = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
-
-
-def check_noise_share(method: str, noise_share: float) -> None:
-    """Raise ConfigError unless the prior's share of noise is above 0."""
-    if not noise_share > 0:
-        raise ConfigError(f"{method}: noise_share = {noise_share}. Accepted: a number above 0.")
 
 
 def sample_independent_scales(

@@ -9,14 +9,15 @@ One pass counts every row once. With more passes, "sep" removes the averaged fac
 the row is added again, so that none is counted twice; "adf" counts all rows in every pass.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Positive
 from bandgap.networks.perceptron import layers_of
 from bandgap.posterior import Diagnostics
 from bandgap.research.assumed_density.belief import Belief, Floats, belief_around, with_average
@@ -55,24 +56,19 @@ class MomentTransferConfig(Scales):
         source (methods, `pbp`: 0.369 eV with one pass, 0.371 with six).
     """
 
-    variances: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
+    variances: tuple[Positive, ...] = (0.03, 0.1, 0.3, 1.0)
     output_alone: bool = True
     likelihood: Literal["sep", "adf"] = "sep"
-    passes: int = 1
-    batch_size: int = 10
+    passes: Count = 1
+    batch_size: Annotated[int, Interval(ge=1, le=MAX_BATCH)] = 10
     prior_step: bool = True
 
     def __post_init__(self) -> None:
-        are_valid = all(isinstance(v, (int, float)) and 0 < v < math.inf for v in self.variances)
-        if not are_valid or not (self.variances or self.output_alone):
+        super().__post_init__()
+        if not (self.variances or self.output_alone):
             raise ConfigError(
-                f"variances = {list(self.variances)}. Accepted: numbers above 0, at least one if "
-                "the output layer alone is not tried."
-            )
-        if self.passes < 1 or not 1 <= self.batch_size <= MAX_BATCH:
-            raise ConfigError(
-                f"{self.passes} passes, batch_size = {self.batch_size}. Accepted: at least one "
-                f"pass, and 1 to {MAX_BATCH} rows together."
+                "variances = []. Accepted: at least one number if the output layer alone is not "
+                "tried."
             )
 
 

@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge, Interval
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
+from bandgap.foundation.settings import AtLeastTwo, Count, Positive, Settings
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
@@ -48,7 +50,7 @@ Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"
 
 
 @dataclass(frozen=True)
-class SgSampler:
+class SgSampler(Settings):
     """Settings of the mini-batch sampler.
 
     Attributes
@@ -81,43 +83,29 @@ class SgSampler:
     """
 
     name: Name = "sghmc"
-    chains: int = 4
-    warmup: int = 4000
-    draws: int = 8000
-    keep: int = 100
-    batch_size: int = 512
-    search: int = 1000
-    learning_rate: float = 0.03
-    widening: float = 0.1
-    step: float | None = None
+    chains: AtLeastTwo = 4
+    warmup: Annotated[int, Ge(10)] = 4000
+    draws: Annotated[int, Ge(10)] = 8000
+    keep: Annotated[int, Interval(ge=1, le=400)] = 100
+    batch_size: Count = 512
+    search: Annotated[int, Ge(10)] = 1000
+    learning_rate: Positive = 0.03
+    widening: Positive = 0.1
+    step: Positive | None = None
     control: bool = False
     halve: bool = False
 
     def __post_init__(self) -> None:
-        if (
-            self.chains < 2
-            or min(self.warmup, self.draws, self.search) < 10
-            or not self.chains <= self.keep <= 400
-        ):
+        super().__post_init__()
+        if self.keep < self.chains:
             raise ConfigError(
-                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} "
-                f"draws, {self.keep} kept, {self.search} steps of the search. Accepted: at least 2 "
-                "chains, 10 iterations each, and from one kept draw for every chain to 400."
+                f"sampler: {self.chains} chains, {self.keep} draws kept. Accepted: at least one "
+                "kept draw for every chain."
             )
         if self.halve and self.chains < LEAST_CHAINS:
             raise ConfigError(
                 f"sampler: halve with {self.chains} chains. Accepted: at least {LEAST_CHAINS} "
                 "chains, whose means have standard errors."
-            )
-        if (
-            self.batch_size < 1
-            or not (self.widening > 0 and self.learning_rate > 0)
-            or (self.step or 1.0) <= 0
-        ):
-            raise ConfigError(
-                f"sampler: batch_size {self.batch_size}, widening {self.widening}, learning_rate "
-                f"{self.learning_rate}, step {self.step}. Accepted: a whole number from 1, numbers "
-                "above 0."
             )
 
 

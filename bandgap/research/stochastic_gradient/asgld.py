@@ -16,14 +16,13 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Positive, Settings, ShareBelowOne
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
@@ -35,7 +34,7 @@ BIASED = SamplerWarning(
 
 
 @dataclass(frozen=True)
-class AsgldConfig:
+class AsgldConfig(Settings):
     """Settings of ASGLD, which evaluates one gradient per step.
 
     Parameters
@@ -55,26 +54,12 @@ class AsgldConfig:
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-    weight: float = 1.0
-    memory: float = 0.9
-    square_memory: float = 0.999
-    damping: float = 1e-8
-
-    def __post_init__(self) -> None:
-        check_step("asgld", step=self.step, inverse_temperature=self.inverse_temperature)
-        if not (
-            self.weight > 0
-            and self.damping > 0
-            and 0 <= self.memory < 1
-            and 0 <= self.square_memory < 1
-        ):
-            raise ConfigError(
-                f"asgld: weight {self.weight}, memory {self.memory} and {self.square_memory}, "
-                f"damping {self.damping}. Accepted: weight and damping above 0, memories from 0 "
-                "to below 1."
-            )
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    weight: Positive = 1.0
+    memory: ShareBelowOne = 0.9
+    square_memory: ShareBelowOne = 0.999
+    damping: Positive = 1e-8
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return the warning that ASGLD is biased."""

@@ -24,7 +24,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import AtLeastTwo, NonNegative, Positive, ProperShare, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.lbfgs import Pairs, factor, inverse_times, root_times
 from bandgap.research.stochastic_gradient.protocol import (
@@ -32,13 +32,12 @@ from bandgap.research.stochastic_gradient.protocol import (
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
 
 @dataclass(frozen=True)
-class HamcmcConfig:
+class HamcmcConfig(Settings):
     """Settings of HAMCMC: three gradients per step, four with more than three walkers.
 
     Parameters
@@ -56,33 +55,17 @@ class HamcmcConfig:
         pairs join walkers that are far apart (study `hamcmc-1`).
     """
 
-    step: float
-    inverse_temperature: float = 1.0
-    walkers: int = 3
-    regularise: float = 1.0
-    damp_below: float = 0.25
-    least_curvature: float = 1.0
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    walkers: AtLeastTwo = 3
+    regularise: NonNegative = 1.0
+    damp_below: ProperShare = 0.25
+    least_curvature: Positive = 1.0
     tame: bool = True
-
-    def __post_init__(self) -> None:
-        check_step("hamcmc", step=self.step, inverse_temperature=self.inverse_temperature)
-        check_pairs("hamcmc", self.regularise, self.damp_below, self.least_curvature)
-        if self.walkers < 2:
-            raise ConfigError(f"hamcmc: {self.walkers} walkers. Accepted: a whole number from 2.")
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return no warnings: a step that is too long shows during the run."""
         return ()
-
-
-def check_pairs(name: str, regularise: float, damp_below: float, least_curvature: float) -> None:
-    """Raise ConfigError unless lambda, r and delta give positive definite matrices."""
-    if not (regularise >= 0 and 0 < damp_below < 1 and least_curvature > 0):
-        raise ConfigError(
-            f"{name}: regularise {regularise}, damp_below {damp_below}, least_curvature "
-            f"{least_curvature}. Accepted: a number from 0, a number between 0 and 1, a number "
-            "above 0."
-        )
 
 
 @dataclass(frozen=True, eq=False)

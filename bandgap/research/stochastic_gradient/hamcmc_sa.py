@@ -16,14 +16,15 @@ the wrong sign. Both are corrected here, whatever `normalise` is.
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal
 
 import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
-from bandgap.research.stochastic_gradient.hamcmc import check_pairs, tamed
+from bandgap.research.stochastic_gradient.hamcmc import tamed
 from bandgap.research.stochastic_gradient.lbfgs import Factor, Pairs, factor, no_pairs
 from bandgap.research.stochastic_gradient.mixture_metric import Metric, identity_metric, mixture
 from bandgap.research.stochastic_gradient.protocol import (
@@ -32,13 +33,10 @@ from bandgap.research.stochastic_gradient.protocol import (
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
 Normalise = Literal["", "normalised steps, not the posterior"]
-# The value of normalised steps before it was renamed; it is refused with a hint.
-OLD_NORMALISE = "as published, not the posterior"
 
 BIASED = SamplerWarning(
     "biased",
@@ -53,7 +51,7 @@ NOT_A_POSTERIOR = SamplerWarning(
 
 
 @dataclass(frozen=True)
-class HamcmcSaConfig:
+class HamcmcSaConfig(Settings):
     """Settings of HAMCMC-SA: two gradients per step while pairs are collected, one afterwards.
 
     Parameters
@@ -90,32 +88,20 @@ class HamcmcSaConfig:
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-    memory: int = 3
-    snapshots: int = 8
-    every: int = 50
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    memory: Count = 3
+    snapshots: Count = 8
+    every: Count = 50
     omega: tuple[float, float, float] = (2.0, 10.0, 0.9)  # c1, c2, alpha
-    regularise: float = 1.0
-    damp_below: float = 0.25
-    least_curvature: float = 1.0
+    regularise: NonNegative = 1.0
+    damp_below: ProperShare = 0.25
+    least_curvature: Positive = 1.0
     freeze_after_warmup: bool = True
     normalise: Normalise = ""
 
     def __post_init__(self) -> None:
-        check_step("hamcmc_sa", step=self.step, inverse_temperature=self.inverse_temperature)
-        check_pairs("hamcmc_sa", self.regularise, self.damp_below, self.least_curvature)
-        if self.normalise not in get_args(Normalise):
-            hint = " It has been renamed." if self.normalise == OLD_NORMALISE else ""
-            accepted = ", ".join(repr(value) for value in get_args(Normalise))
-            raise ConfigError(
-                f"hamcmc_sa: normalise {self.normalise!r}.{hint} Accepted: {accepted}."
-            )
-        if min(self.memory, self.snapshots, self.every) < 1:
-            raise ConfigError(
-                f"hamcmc_sa: memory {self.memory}, {self.snapshots} snapshots, every {self.every}. "
-                "Accepted: whole numbers from 1."
-            )
+        super().__post_init__()
         c1, c2, alpha = self.omega
         if not (
             c1 > 0

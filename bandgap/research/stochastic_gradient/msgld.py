@@ -14,14 +14,13 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Positive, Settings, ShareBelowOne
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
@@ -33,7 +32,7 @@ NARROW = SamplerWarning(
 
 
 @dataclass(frozen=True)
-class MsgldConfig:
+class MsgldConfig(Settings):
     """Settings of MSGLD, which evaluates one gradient per step.
 
     Parameters
@@ -53,19 +52,11 @@ class MsgldConfig:
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-    weight: float = 1.0
-    memory: float = 0.9
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    weight: Positive = 1.0
+    memory: ShareBelowOne = 0.9
     corrected: bool = True
-
-    def __post_init__(self) -> None:
-        check_step("msgld", step=self.step, inverse_temperature=self.inverse_temperature)
-        if not (self.weight > 0 and 0 <= self.memory < 1):
-            raise ConfigError(
-                f"msgld: weight {self.weight}, memory {self.memory}. "
-                "Accepted: a weight above 0, a memory from 0 to below 1."
-            )
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return a warning for the published form, which is too narrow."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
 from bandgap.research.stochastic_gradient.gradients import ControlVariate
 from bandgap.research.stochastic_gradient.protocol import SamplerWarning
 from bandgap.research.stochastic_gradient.pruning import Pruning
@@ -13,7 +13,7 @@ from bandgap.research.stochastic_gradient.schedules import Constant, Schedule
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Settings):
     """Length of a run.
 
     Parameters
@@ -32,25 +32,13 @@ class RunConfig:
         A chain whose drift is longer than this has diverged.
     """
 
-    warmup: int = 1000
-    draws: int = 1000
-    thin: int = 10
+    warmup: WholeNumber = 1000
+    draws: Count = 1000
+    thin: Count = 10
     batch_size: int | None = None
     schedule: Schedule = field(default_factory=Constant)
-    record_every: int = 1
-    longest_move: float = 1e3
-
-    def __post_init__(self) -> None:
-        if (
-            self.warmup < 0
-            or min(self.draws, self.thin, self.record_every) < 1
-            or not self.longest_move > 0
-        ):
-            raise ConfigError(
-                f"run: warm-up {self.warmup}, draws {self.draws}, thin {self.thin}, record_every "
-                f"{self.record_every}, longest_move {self.longest_move}. Accepted: whole numbers "
-                "from 0, from 1, and a length above 0."
-            )
+    record_every: Count = 1
+    longest_move: Positive = 1e3
 
     def keeps(self, iteration: int, every: int) -> bool:
         """Return whether results of an iteration (from 0) are stored.

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.stochastic_gradient.gradients import Gradient
 
 SHARED: Final[Mapping[str, bool]] = {"shared": True}
@@ -85,15 +84,6 @@ class Step(Protocol):
         h: float,
         adapt: bool,
     ) -> tuple[Any, StepFigures]: ...
-
-
-def check_step(name: str, *, step: float, inverse_temperature: float) -> None:
-    """Raise ConfigError unless step and inverse temperature are above 0."""
-    if not (step > 0 and inverse_temperature > 0):
-        raise ConfigError(
-            f"{name}: step {step}, inverse temperature {inverse_temperature}. "
-            "Accepted: numbers above 0."
-        )
 
 
 def step_figures(

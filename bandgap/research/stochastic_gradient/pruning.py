@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Positive, ProperShare, Settings
 
 # First index and end of the matrix; and the length of its rows if their last entry is a bias.
 Matrix = tuple[int, int] | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Pruning:
+class Pruning(Settings):
     """Matrices of a position, and how they are pruned.
 
     Parameters
@@ -36,20 +37,10 @@ class Pruning:
     """
 
     matrices: tuple[Matrix, ...]
-    every: int
-    share: float = 0.5
-    decay: float = 0.99
-    slowness: float = 50.0
-
-    def __post_init__(self) -> None:
-        if not (
-            0 < self.share < 1 and 0 < self.decay < 1 and self.slowness > 0 and self.every >= 1
-        ):
-            raise ConfigError(
-                f"pruning: share {self.share}, decay {self.decay}, slowness {self.slowness}, every "
-                f"{self.every}. Accepted: share and decay between 0 and 1, a slowness above 0, a "
-                "number of iterations from 1."
-            )
+    every: Count
+    share: ProperShare = 0.5
+    decay: ProperShare = 0.99
+    slowness: Positive = 50.0
 
     def share_at(self, count: int) -> float:
         """Return s_t after `count` prunings."""

@@ -18,14 +18,13 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Positive, Settings, ShareBelowOne
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
@@ -37,7 +36,7 @@ BIASED = SamplerWarning(
 
 
 @dataclass(frozen=True)
-class PsgldConfig:
+class PsgldConfig(Settings):
     """Settings of pSGLD, which evaluates one gradient per step.
 
     Parameters
@@ -57,19 +56,11 @@ class PsgldConfig:
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-    alpha: float = 0.99
-    damping: float = 1e-5
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    alpha: ShareBelowOne = 0.99
+    damping: Positive = 1e-5
     freeze_after_warmup: bool = True
-
-    def __post_init__(self) -> None:
-        check_step("psgld", step=self.step, inverse_temperature=self.inverse_temperature)
-        if not (0 <= self.alpha < 1 and self.damping > 0):
-            raise ConfigError(
-                f"psgld: alpha = {self.alpha}, damping {self.damping}. "
-                "Accepted: alpha from 0 to below 1, a damping above 0."
-            )
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return a warning if the metric is not frozen."""

@@ -8,8 +8,11 @@ repeats a fall by a cosine; draws are from the half of each cycle with the small
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from bandgap.foundation.errors import ConfigError
+from annotated_types import Interval
+
+from bandgap.foundation.settings import AtLeastTwo, Count, Positive, Settings, ShareAboveZero
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,11 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Settings):
     """The step times (1 + t / b)^(-gamma)."""
 
-    b: float = 100.0
-    gamma: float = 0.6
-
-    def __post_init__(self) -> None:
-        if not (self.b > 0 and 0.5 < self.gamma <= 1):
-            raise ConfigError(
-                f"polynomial schedule: b = {self.b}, gamma = {self.gamma}. Accepted: b above 0, "
-                "gamma above 0.5 up to 1, where the steps' sum is infinite and that of their "
-                "squares is not."
-            )
+    b: Positive = 100.0
+    gamma: Annotated[float, Interval(gt=0.5, le=1)] = 0.6
 
     def factor(self, iteration: int) -> float:
         """Return (1 + t / b)^(-gamma)."""
@@ -53,18 +48,11 @@ class Polynomial:
 
 
 @dataclass(frozen=True)
-class Stepwise:
+class Stepwise(Settings):
     """The step times `ratio` after each `every` iterations; the sum of all steps is finite."""
 
-    ratio: float = 0.5
-    every: int = 1000
-
-    def __post_init__(self) -> None:
-        if not (0 < self.ratio <= 1 and self.every >= 1):
-            raise ConfigError(
-                f"stepwise schedule: ratio {self.ratio}, every {self.every}. Accepted: a ratio "
-                "above 0 up to 1, a number of iterations from 1."
-            )
+    ratio: ShareAboveZero = 0.5
+    every: Count = 1000
 
     def factor(self, iteration: int) -> float:
         """Return the power of the ratio in this iteration."""
@@ -77,18 +65,11 @@ class Stepwise:
 
 
 @dataclass(frozen=True)
-class Cyclical:
+class Cyclical(Settings):
     """The step times (1 + cos) / 2 over cycles of `length` iterations, at least `least`."""
 
-    length: int = 1000
-    least: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not (self.length >= 2 and 0 < self.least <= 1):
-            raise ConfigError(
-                f"cyclical schedule: length {self.length}, least {self.least}. Accepted: at least "
-                "2 iterations, a number above 0 up to 1."
-            )
+    length: AtLeastTwo = 1000
+    least: ShareAboveZero = 0.05
 
     def factor(self, iteration: int) -> float:
         """Return the value of the cosine in this iteration of its cycle."""

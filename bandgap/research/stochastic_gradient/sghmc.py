@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import NonNegative, Positive, ProperShare, Settings
 from bandgap.inference.batch.updates import update_velocity, velocity_noise_variance
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
@@ -27,13 +27,12 @@ from bandgap.research.stochastic_gradient.protocol import (
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
 
 @dataclass(frozen=True)
-class SghmcConfig:
+class SghmcConfig(Settings):
     """Settings of SGHMC, which evaluates one gradient per step.
 
     Parameters
@@ -50,18 +49,10 @@ class SghmcConfig:
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-    friction: float = 0.1
-    gradient_variance: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_step("sghmc", step=self.step, inverse_temperature=self.inverse_temperature)
-        if not (0 < self.friction < 1 and self.gradient_variance >= 0):
-            raise ConfigError(
-                f"sghmc: friction {self.friction}, gradient_variance {self.gradient_variance}. "
-                "Accepted: a friction between 0 and 1, a variance from 0."
-            )
+    step: Positive
+    inverse_temperature: Positive = 1.0
+    friction: ProperShare = 0.1
+    gradient_variance: NonNegative = 0.0
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return no warnings: the only bias of SGHMC is that of its step length."""

@@ -10,28 +10,25 @@ from typing import ClassVar, Final
 
 from torch import Tensor
 
+from bandgap.foundation.settings import Positive, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,
     Normals,
     SamplerWarning,
     StepFigures,
-    check_step,
     step_figures,
 )
 
 
 @dataclass(frozen=True)
-class SgldConfig:
+class SgldConfig(Settings):
     """Step h and inverse temperature tau; one gradient a step."""
 
     walkers: ClassVar[int] = 1
 
-    step: float
-    inverse_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_step("sgld", step=self.step, inverse_temperature=self.inverse_temperature)
+    step: Positive
+    inverse_temperature: Positive = 1.0
 
     def warnings(self) -> tuple[SamplerWarning, ...]:
         """Return no warnings: the only bias of SGLD is that of its step length."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, ProperShare, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import first_that_stays, part_of_checkpoint
 from bandgap.research.unbiased_solves.budget import budget_of
@@ -29,29 +30,23 @@ METRIC_PROBES = 20
 
 
 @dataclass(frozen=True)
-class UlisseConfig:
+class UlisseConfig(Settings):
     """Step h, probes, truncation, rank of the preconditioner, and lengths of chains."""
 
-    step: float = 0.1
-    probes: int = 1
+    step: ProperShare = 0.1
+    probes: Count = 1
     truncation: Truncation = field(default_factory=Truncation)
-    rank: int = 20
-    chains: int = 2
-    warmup: int = 50
-    draws: int = 600
-    thin: int = 1
+    rank: WholeNumber = 20
+    chains: Count = 2
+    warmup: WholeNumber = 50
+    draws: Count = 600
+    thin: Count = 1
 
     def __post_init__(self) -> None:
-        is_valid = (
-            min(self.probes, self.chains, self.draws, self.thin) >= 1
-            and min(self.rank, self.warmup) >= 0
-        )
-        if not (0 < self.step < 1 and is_valid and self.draws % self.thin == 0):
+        super().__post_init__()
+        if self.draws % self.thin:
             raise ConfigError(
-                f"ulisse: step {self.step}, {self.probes} probes, rank {self.rank}, {self.chains} "
-                f"chains, {self.warmup} warm-up, {self.draws} draws, thin {self.thin}. Accepted: a "
-                "step between 0 and 1, whole numbers from 1 (rank and warm-up from 0), draws a "
-                "multiple of thin."
+                f"ulisse: {self.draws} draws, thin {self.thin}. Accepted: draws a multiple of thin."
             )
 
 

@@ -13,35 +13,32 @@ it uses; "geometric" is the default.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
 
 Floats = NDArray[np.float64]
 Reading = Literal["geometric", "quadratic"]
 
 
 @dataclass(frozen=True)
-class Truncation:
+class Truncation(Settings):
     """Rate beta, terms that are always included, reading, and largest number of terms."""
 
-    beta: float = 0.05
-    always: int = 10
+    beta: Positive = 0.05
+    always: WholeNumber = 10
     reading: Reading = "geometric"
-    most: int = 1000
+    most: Count = 1000
 
     def __post_init__(self) -> None:
-        if self.reading not in get_args(Reading):
+        super().__post_init__()
+        if self.most <= self.always:
             raise ConfigError(
-                f"truncation: reading {self.reading!r}. Accepted: {', '.join(get_args(Reading))}."
-            )
-        if not (self.beta > 0 and self.always >= 0 and self.most > self.always):
-            raise ConfigError(
-                f"truncation: beta {self.beta}, always {self.always}, most {self.most}. Accepted: "
-                "beta above 0, whole numbers from 0, most above always."
+                f"truncation: always {self.always}, most {self.most}. Accepted: most above always."
             )
 
     def inclusion(self, terms: int) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from bandgap.foundation.engines import engine_in_use, mapped
+from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import (
@@ -50,6 +51,14 @@ class Draws:
     figures: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     precision_beta: Floats | None = None
+
+
+def check_thin(sampler: str, *, draws: int, thin: int) -> None:
+    """Raise ConfigError unless the draws are a multiple of `thin`."""
+    if draws % thin:
+        raise ConfigError(
+            f"{sampler}: {draws} draws, thin {thin}. Accepted: draws a multiple of thin."
+        )
 
 
 def at_mode(

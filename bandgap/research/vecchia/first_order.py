@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.stochastic_gradient import samplers
 from bandgap.research.stochastic_gradient.gradients import control_variate
@@ -21,9 +22,8 @@ from bandgap.research.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.research.stochastic_gradient.run import sample
 from bandgap.research.stochastic_gradient.samplers import AnyConfig
 from bandgap.research.stochastic_gradient.sghmc import SghmcConfig
-from bandgap.research.vecchia.chains import Draws
+from bandgap.research.vecchia.chains import Draws, check_thin
 from bandgap.research.vecchia.expansion import observed_information
-from bandgap.research.vecchia.langevin import check_lengths
 from bandgap.research.vecchia.ordering import Floats
 from bandgap.research.vecchia.scoring import Mode
 from bandgap.research.vecchia.target import Target
@@ -42,23 +42,23 @@ FRICTION = 0.2  # of SGHMC; with its step, 20 steps make an independent draw
 
 
 @dataclass(frozen=True)
-class FirstOrderConfig:
+class FirstOrderConfig(Settings):
     """Step (None: the sampler's default), sites a batch (0: all), chains and steps.
 
     Every `thin`-th draw is kept.
     """
 
-    step: float | None = None
-    batch: int = 250
+    step: Positive | None = None
+    batch: WholeNumber = 250
     control_variates: bool = True
-    chains: int = 4
-    warmup: int = 500
-    draws: int = 2000
-    thin: int = 5
+    chains: Count = 4
+    warmup: WholeNumber = 500
+    draws: Count = 2000
+    thin: Count = 5
 
     def __post_init__(self) -> None:
-        is_valid = self.step is None or self.step > 0
-        check_lengths("first order", self, is_valid, accepted="a step above 0 or null")
+        super().__post_init__()
+        check_thin("first order", draws=self.draws, thin=self.thin)
 
     def run(self, n: int) -> RunConfig:
         """Return the settings of a run over n sites."""

@@ -15,13 +15,15 @@ long by that factor.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import (
     ATTEMPTS,
@@ -29,7 +31,7 @@ from bandgap.inference.divergence import (
     first_that_stays,
     part_of_checkpoint,
 )
-from bandgap.research.vecchia.chains import Draws, at_mode, run_chains
+from bandgap.research.vecchia.chains import Draws, at_mode, check_thin, run_chains
 from bandgap.research.vecchia.engines import can_move
 from bandgap.research.vecchia.expansion import expand, observed_information
 from bandgap.research.vecchia.ordering import Floats, Ints
@@ -45,9 +47,11 @@ Gradient = Callable[[Floats, np.random.Generator], Floats]
 Begin = Callable[[Floats, np.random.Generator], Gradient]
 
 
-class ChainLengths(Protocol):
-    """Number and length of chains."""
+class Lengths(Protocol):
+    """Settings of Langevin chains."""
 
+    @property
+    def step(self) -> float: ...
     @property
     def chains(self) -> int: ...
     @property
@@ -58,50 +62,21 @@ class ChainLengths(Protocol):
     def thin(self) -> int: ...
 
 
-class Lengths(ChainLengths, Protocol):
-    """Settings of Langevin chains."""
-
-    @property
-    def step(self) -> float: ...
-
-
-class BatchLengths(ChainLengths, Protocol):
-    """Settings of samplers with batches; step None is the sampler's default."""
-
-    @property
-    def step(self) -> float | None: ...
-    @property
-    def batch(self) -> int: ...
-
-
 @dataclass(frozen=True)
-class LangevinConfig:
+class LangevinConfig(Settings):
     """Step h, sites a batch (0: all), chains and steps; every `thin`-th draw is kept."""
 
-    step: float = 0.05
-    batch: int = 250
+    step: Annotated[float, Interval(gt=0, lt=2)] = 0.05
+    batch: WholeNumber = 250
     control_variates: bool = True
-    chains: int = 4
-    warmup: int = 400
-    draws: int = 1600
-    thin: int = 4
+    chains: Count = 4
+    warmup: WholeNumber = 400
+    draws: Count = 1600
+    thin: Count = 4
 
     def __post_init__(self) -> None:
-        check_lengths("sgrld", self, 0 < self.step < 2, accepted="a step between 0 and 2")
-
-
-def check_lengths(what: str, config: BatchLengths, step_is_valid: bool, *, accepted: str) -> None:
-    """Raise ConfigError for an invalid step or length of the sampler `what`."""
-    is_valid = (
-        min(config.chains, config.draws, config.thin) >= 1 and min(config.batch, config.warmup) >= 0
-    )
-    if not (step_is_valid and is_valid and config.draws % config.thin == 0):
-        raise ConfigError(
-            f"{what}: step {config.step}, batch {config.batch}, {config.chains} chains, "
-            f"{config.warmup} warm-up, {config.draws} draws, thin {config.thin}. Accepted: "
-            f"{accepted}, whole numbers from 1 (batch and warm-up from 0), draws a multiple of "
-            "thin."
-        )
+        super().__post_init__()
+        check_thin("sgrld", draws=self.draws, thin=self.thin)
 
 
 def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.research.vecchia.chains import Draws, run_chains
+from bandgap.research.vecchia.chains import Draws, check_thin, run_chains
 from bandgap.research.vecchia.engines import can_move
 from bandgap.research.vecchia.likelihood import Terms
 from bandgap.research.vecchia.ordering import Floats
@@ -35,27 +35,22 @@ FREEDOM = 4.0  # degrees of freedom of Student's t of independent proposals
 
 
 @dataclass(frozen=True)
-class MetropolisConfig:
+class MetropolisConfig(Settings):
     """Chains, warm-up, draws (None: more for fewer sites); every `thin`-th draw is kept.
 
     `independent`: whether three of four proposals are drawn about the mode instead of the chain's
     state.
     """
 
-    chains: int = 4
-    warmup: int = 100
-    draws: int | None = None
-    thin: int = 1
+    chains: Count = 4
+    warmup: WholeNumber = 100
+    draws: Count | None = None
+    thin: Count = 1
     independent: bool = True
 
     def __post_init__(self) -> None:
-        draws = self.thin if self.draws is None else self.draws
-        if min(self.chains, draws, self.thin) < 1 or self.warmup < 0 or draws % self.thin:
-            raise ConfigError(
-                f"metropolis: {self.chains} chains, {self.warmup} warm-up, {self.draws} draws, "
-                f"thin {self.thin}. Accepted: whole numbers from 1 (warm-up from 0), draws a "
-                "multiple of thin."
-            )
+        super().__post_init__()
+        check_thin("metropolis", draws=self.draws or self.thin, thin=self.thin)
 
     def for_sites(self, n: int) -> "MetropolisConfig":
         """Return the settings with the number of draws for n sites: from 400 to 4,000."""

@@ -11,12 +11,15 @@ batch are correlated, and the chain diverges where F vanishes. `langevin` has a 
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, ProperShare, Settings, ShareAboveZero, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.vecchia.batched import BatchedSites
 from bandgap.research.vecchia.chains import Draws, run_chains
@@ -31,7 +34,7 @@ MIN_RELAXATIONS = 10  # below it, chains have not covered the posterior
 
 
 @dataclass(frozen=True)
-class PublishedConfig:
+class PublishedConfig(Settings):
     """Settings of SGRLD as published; a quarter of the steps is warm-up.
 
     Parameters
@@ -51,21 +54,11 @@ class PublishedConfig:
         `step` is longer accordingly.
     """
 
-    step: float = 1e-3
-    last_share: float = 0.01
-    batch: int = 250
-    chains: int = 4
-    steps: int = 2000
-
-    def __post_init__(self) -> None:
-        if not (
-            0 < self.step < 1 and 0 < self.last_share <= 1 and self.chains >= 1 and self.steps >= 4
-        ):
-            raise ConfigError(
-                f"sgrld as published: step {self.step}, last share {self.last_share}, "
-                f"{self.chains} chains, {self.steps} steps. Accepted: a step below 1, a share in "
-                "(0, 1], 1 chain and 4 steps or more."
-            )
+    step: ProperShare = 1e-3
+    last_share: ShareAboveZero = 0.01
+    batch: WholeNumber = 250
+    chains: Count = 4
+    steps: Annotated[int, Ge(4)] = 2000
 
     @property
     def relaxations(self) -> float:

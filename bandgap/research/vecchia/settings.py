@@ -1,10 +1,13 @@
 """Settings of a Gaussian process on any coordinates, and which of them may be combined."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from annotated_types import Interval
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.research.vecchia.engines import Engine, check_engine
+from bandgap.foundation.settings import Count, Settings, WholeNumber
+from bandgap.research.vecchia.engines import Engine
 from bandgap.research.vecchia.first_order import FirstOrderConfig
 from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.metropolis import MetropolisConfig
@@ -20,7 +23,7 @@ Sampler = Literal[OfAllSites, "sgrld_published", "sgfs", FirstOrder]
 
 
 @dataclass(frozen=True)
-class GPConfig:
+class GPConfig(Settings):
     """Settings of the covariance, the likelihood and the sampler.
 
     Parameters
@@ -54,37 +57,23 @@ class GPConfig:
         is always computed on the CPU.
     """
 
-    nu: float | Literal["auto", "free"] = "auto"
+    nu: Annotated[float, Interval(gt=0, le=4)] | Literal["auto", "free"] = "auto"
     likelihood: Likelihood = "auto"
-    neighbours: int = 60
-    predict_from: int = 200
+    neighbours: Count = 60
+    predict_from: WholeNumber = 200
     sampler: Sampler = "auto"
     metropolis: MetropolisConfig = field(default_factory=MetropolisConfig)
     sgrld: LangevinConfig = field(
         default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
     )
-    keep: int = 32
+    keep: Count = 32
     engine: Engine = "auto"
     sgrld_published: PublishedConfig = PublishedConfig()
     sgfs: ScoringConfig = ScoringConfig()
     first_order: FirstOrderConfig = FirstOrderConfig()
 
     def __post_init__(self) -> None:
-        check_engine(self.engine)
-        for name, kind in (("likelihood", Likelihood), ("sampler", Sampler)):
-            if getattr(self, name) not in get_args(kind):
-                raise ConfigError(
-                    f"gp: {name} {getattr(self, name)!r}. Accepted: {', '.join(get_args(kind))}."
-                )
-        nu_is_valid = self.nu in ("auto", "free") or (
-            isinstance(self.nu, (int, float)) and 0 < self.nu <= 4
-        )
-        if not (nu_is_valid and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
-            raise ConfigError(
-                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from "
-                f"{self.predict_from}, keep {self.keep}. Accepted: nu 'auto', 'free' or a number "
-                "to 4, whole numbers from 1 (predict_from from 0)."
-            )
+        super().__post_init__()
         if self.likelihood == "exact" and self._by_sites:
             raise ConfigError(
                 f"gp: sampler {self.sampler!r} uses batches of sites, and the exact likelihood is "

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.settings import Count, Settings, ShareAboveZero
 from bandgap.inference.checkpoints import Checkpoint, content_of, read, write
 from bandgap.research.vecchia.langevin import batch_of
 from bandgap.research.vecchia.ordering import Floats
@@ -19,19 +19,12 @@ from bandgap.research.vecchia.target import Target
 
 
 @dataclass(frozen=True)
-class ScoringConfig:
+class ScoringConfig(Settings):
     """Step h, sites a batch, and largest number of passes over all sites."""
 
-    step: float = 0.2
-    batch: int = 250
-    epochs: int = 10
-
-    def __post_init__(self) -> None:
-        if not (0 < self.step <= 1 and self.batch >= 1 and self.epochs >= 1):
-            raise ConfigError(
-                f"sgfs: step {self.step}, batch {self.batch}, {self.epochs} epochs. Accepted: a "
-                "step in (0, 1], whole numbers from 1."
-            )
+    step: ShareAboveZero = 0.2
+    batch: Count = 250
+    epochs: Count = 10
 
 
 def score_by_batches(

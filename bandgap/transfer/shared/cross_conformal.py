@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.posterior import ConformalPosterior, Diagnostics
 from bandgap.posterior.fold_models import FoldModels
@@ -18,12 +17,6 @@ from bandgap.transfer.shared.method import TargetData
 
 FOLDS = 10
 PROBABILITY = 0.95  # of the interval that a warning is about
-
-
-def check_folds(folds: int, *, method: str) -> None:
-    """Raise ConfigError for fewer than 2 folds."""
-    if folds < 2:
-        raise ConfigError(f"{method}: folds = {folds}. Accepted: 2 or more, such as {FOLDS}.")
 
 
 def fold_of_rows(n: int, *, folds: int, seed: int) -> NDArray[np.int64]:

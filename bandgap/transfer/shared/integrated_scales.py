@@ -1,10 +1,10 @@
 """Importance sampling of a kernel's scales: its settings, the call, and its diagnostics."""
 
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
+from annotated_types import Ge
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.gaussian_process.importance import (
     MIN_PROPOSALS,
@@ -20,6 +20,9 @@ MIN_DRAWS = 8
 MIN_ESS = 20.0  # effective draws of the scales
 
 
+Draws = Annotated[int, Ge(MIN_DRAWS)]
+Proposals = Annotated[int, Ge(MIN_PROPOSALS)]
+Rounds = Annotated[int, Ge(MIN_ROUNDS)]
 S = TypeVar("S", bound=ScaleDraws)
 
 
@@ -50,15 +53,6 @@ def integrated(
         progress=progress,
     )
     return start.with_draws(theta, diagnose(info))
-
-
-def check_settings(method: str, *, draws: int, proposals: int, rounds: int) -> None:
-    """Raise ConfigError for too few draws, proposals per round, or rounds."""
-    if draws < MIN_DRAWS or proposals < MIN_PROPOSALS or rounds < MIN_ROUNDS:
-        raise ConfigError(
-            f"{method}: {draws} draws, {proposals} proposals, {rounds} rounds. Accepted: at least "
-            f"{MIN_DRAWS} draws, {MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
-        )
 
 
 def diagnose(info: ImportanceInfo) -> Diagnostics:

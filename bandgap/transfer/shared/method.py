@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bandgap.foundation.config import from_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Settings
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
@@ -86,7 +87,7 @@ class ScaleChoice(TypedDict):
 
 
 @dataclass(frozen=True)
-class Scales:
+class Scales(Settings):
     """Settings of a method that works on the source's scales.
 
     Attributes

@@ -7,20 +7,19 @@ sigma^2 ~ InvGamma(2, b) with b = `noise_share` times the variance of the traini
 is the squared norm of the gradient of f(x) by the weights of layer l.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Positive, ProperShare
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.sampled_network import Centre, TargetRows, centred, rows_for_source
 
-Rate = float | Literal["corr"]
+Rate = Positive | Literal["corr"]
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,10 @@ class PointPriorConfig(Scales):
     """
 
     lam: Rate = 1.0
-    corr: float = 0.5
-    c0: float = 1.0
+    corr: ProperShare = 0.5
+    c0: Positive = 1.0
     centre: Centre = "point"
-    noise_share: float = 0.2
+    noise_share: Positive = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +97,3 @@ def rate_by_correlation(alpha: torch.Tensor, *, corr: float, c0: float, seed: in
         c0=c0,
         generator=torch.Generator().manual_seed(seed),
     )
-
-
-def check_prior(
-    method: str,
-    *,
-    lam: Rate | str,
-    corr: float,
-    c0: float,
-    noise_share: float,
-    rules: Sequence[str] = ("corr",),
-) -> None:
-    """Raise ConfigError on invalid settings of a prior; `rules` are the texts that lam may be."""
-    is_rate = isinstance(lam, (int, float)) and not isinstance(lam, bool) and lam > 0
-    if not ((is_rate or lam in rules) and c0 > 0 and noise_share > 0):
-        raise ConfigError(
-            f"{method}: lam = {lam}, c0 = {c0}, noise_share = {noise_share}. Accepted: numbers "
-            f"above 0, for lam also {' and '.join(map(repr, rules))}."
-        )
-    if not 0 < corr < 1:
-        raise ConfigError(f"{method}: corr = {corr}. Accepted: a number between 0 and 1.")

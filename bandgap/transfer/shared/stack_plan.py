@@ -7,7 +7,6 @@ from typing import Literal, Protocol
 import numpy as np
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.bootstrap import stream
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import Cycles, StackTraining
@@ -79,13 +78,6 @@ class Setting:
     values: tuple[float, ...]
     default: float
 
-    def __post_init__(self) -> None:
-        if not self.values or len(set(self.values)) != len(self.values) or min(self.values) < 0:
-            raise ConfigError(
-                f"{self.name}: values {list(self.values)}. Accepted: at least one number, all from "
-                "0, none twice; a single one fixes it."
-            )
-
     @property
     def default_index(self) -> int:
         """Index of the default, or of the value next to it."""
@@ -128,13 +120,6 @@ class Plan:
     cycles: Cycles | None = None
     # Predict with the mean of the weights instead of the mean of the predictions.
     averaged: bool = False
-
-    def __post_init__(self) -> None:
-        if min(self.samples, self.choice_samples) < 1:
-            raise ConfigError(
-                f"{self.samples} samples, {self.choice_samples} to choose by. Accepted: whole "
-                "numbers from 1."
-            )
 
 
 def fresh_head(start: Start, rng: np.random.Generator) -> Floats:

@@ -4,21 +4,19 @@
 the fits without each fold (`cross_conformal`) and the flat arrays are here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.posterior.fold_models import TreeModels
 from bandgap.posterior.training_rows import varying_columns
 from bandgap.transfer.shared.cross_conformal import (
-    check_folds,
     conformal_posterior,
     fold_of_rows,
     fold_seed,
@@ -38,19 +36,6 @@ class TreeSum:
 
 GrowTrees = Callable[[NDArray[np.float32], NDArray[np.float64], int], TreeSum]
 """Fits trees to features (n, column), gaps (n,) in eV and a seed."""
-
-
-def check_tree_settings(
-    method: str, folds: int, *, counts: Mapping[str, int], shares: Mapping[str, float]
-) -> None:
-    """Raise ConfigError unless there are 2 folds, counts from 1, and shares above 0 and up to 1."""
-    check_folds(folds, method=method)
-    for name, count in counts.items():
-        if not count >= 1:
-            raise ConfigError(f"{method}: {name} = {count}. Accepted: 1 or more.")
-    for name, share in shares.items():
-        if not 0 < share <= 1:
-            raise ConfigError(f"{method}: {name} = {share}. Accepted: above 0 and up to 1.")
 
 
 def fit_trees(

@@ -79,8 +79,8 @@ def test_values_that_are_settings_already_are_accepted():
             "run.inner.steps: found None. Accepted: a whole number.",
         ),
         ({"name": "a", "inner": 4}, "run.inner: found 4. Accepted: settings by name."),
-        ({"name": "a", "widths": 4}, "run.widths: found 4. Accepted: a list."),
-        ({"name": "a", "widths": [4, "x"]}, "run.widths: found 'x'. Accepted: a whole number."),
+        ({"name": "a", "widths": 4}, "run.widths: found 4. Accepted: whole numbers."),
+        ({"name": "a", "widths": [4, "x"]}, "run.widths: found 'x'. Accepted: whole numbers."),
     ],
     ids=str,
 )
