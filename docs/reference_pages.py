@@ -10,6 +10,7 @@ import typer
 
 from bandgap.cli import app
 from bandgap.foundation.requests import Request
+from bandgap.foundation.settings import accepted, field_hints
 from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
 from bandgap.transfer import METHODS
 
@@ -112,18 +113,19 @@ def settings() -> Iterator[str]:
         yield ""
         yield f"{method.title}. {method.summary}"
         yield ""
-        yield "| setting | default |"
-        yield "|---|---|"
-        for field_ in dataclasses.fields(method.config):
-            value = getattr(method.configure({}), field_.name)
-            yield f"| `{field_.name}` | {_setting_value(value)} |"
+        yield "| setting | accepted | default |"
+        yield "|---|---|---|"
+        yield from _setting_rows(method.configure({}))
 
 
-def _setting_value(value: Any) -> str:
-    if not dataclasses.is_dataclass(value):
-        return f"`{value!r}`"
-    inner = (f"`{f.name}` = `{getattr(value, f.name)!r}`" for f in dataclasses.fields(value))
-    return _cell(", ".join(inner))
+def _setting_rows(config: Any, prefix: str = "") -> Iterator[str]:
+    """Yield a row for each setting; those of nested settings are named `sampler.chains`."""
+    for name, hint in field_hints(type(config)).items():
+        value = getattr(config, name)
+        if dataclasses.is_dataclass(value):
+            yield from _setting_rows(value, f"{prefix}{name}.")
+        else:
+            yield f"| `{prefix}{name}` | {_cell(accepted(hint))} | `{value!r}` |"
 
 
 def _cell(text: str) -> str:
