@@ -87,7 +87,7 @@ def beyond(limits: dict[str, float], *, is_whole: bool) -> Iterator[float]:
     for name, bound in limits.items():
         yield int(bound) + steps[name] if is_whole else bound + 0.01 * steps[name]
     if limits:
-        yield math.nan
+        yield from (math.nan, math.inf)
 
 
 def settings_below(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import Params
 from bandgap.research.flows.masked_flow import (
     BatchMoments,
@@ -111,9 +110,3 @@ def test_flow_starts_near_the_identity() -> None:
     shift, log_scale = shift_and_log_scale(params, config, 0, torch.randn(1, 9, 4).double())
     assert float(shift.abs().max()) < 0.05
     assert float(log_scale.abs().max()) < 0.05
-
-
-@pytest.mark.parametrize("wrong", [{"n_features": 0}, {"n_blocks": 0}, {"width": 0}])
-def test_shape_without_extent_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="at least 1 of each"):
-        FlowConfig(**({"n_features": 2} | wrong))

@@ -197,23 +197,14 @@ def test_step_follows_from_the_widening_and_from_stability():
 @pytest.mark.parametrize(
     "settings, text",
     [
-        ({"chains": 1}, "1 chains, 4000 warm-up"),
-        ({"keep": 3}, "from one kept draw for every chain to 400"),
-        ({"batch_size": 0}, "batch_size 0"),
-        ({"widening": 0.0}, "widening 0.0"),
-        ({"step": -1.0}, "step -1.0"),
+        ({"keep": 3}, "4 chains, 3 draws kept. Accepted: at least one kept draw for every chain"),
         ({"halve": True, "chains": 3}, "halve with 3 chains. Accepted: at least 4"),
     ],
-    ids=["chains", "keep", "batch", "widening", "step", "halve"],
+    ids=["keep", "halve"],
 )
-def test_settings_that_cannot_be_are_refused(settings, text):
+def test_settings_that_cannot_be_together_are_refused(settings, text):
     with pytest.raises(ConfigError, match=text):
         SgSampler(**settings)
-
-
-def test_share_to_prune_beyond_all_is_refused():
-    with pytest.raises(ConfigError, match=r"prune_share = 1.0. Accepted: 0 to below 1"):
-        BtlPcpSgConfig(prune_share=1.0)
 
 
 def test_method_has_the_prior_settings_of_the_exact_one():

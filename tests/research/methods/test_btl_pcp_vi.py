@@ -95,9 +95,3 @@ def test_source_without_a_variational_posterior_is_refused_with_the_remedy(sourc
         match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
     ):
         fit(source_of(), target)
-
-
-@pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
-def test_config_invalid_prior_setting_is_refused(name):
-    with pytest.raises(ConfigError, match=rf"btl_pcp_vi: .*{name} = 0.*Accepted: numbers above 0"):
-        btl_pcp_vi.BtlPcpViConfig(**{name: 0})

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
 from bandgap.research.methods import btl_vi
@@ -104,22 +104,3 @@ def test_source_without_fisher_information_is_refused_with_the_remedy(source_of,
         InputError, match=r"no Fisher information.*`bandgap train-source`.*`bandgap source-extras`"
     ):
         fit(source_of(), target)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"kappas": []}, {"kappas": [0.0]}, {"delta": 0.0}, {"noise_share": 0}, {"draws": 0}],
-)
-def test_config_invalid_setting_is_refused(settings):
-    with pytest.raises(
-        ConfigError,
-        match=r"btl_vi: kappas = .*Accepted: at least one kappa, all of them numbers above 0",
-    ):
-        get_method("btl_vi").configure(settings)
-
-
-def test_config_refuses_a_share_of_all_rows():
-    with pytest.raises(
-        ConfigError, match=r"btl_vi: validation_share = 1.0. Accepted: a number between 0 and 1"
-    ):
-        btl_vi.BtlViConfig(validation_share=1.0)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig
@@ -90,11 +89,3 @@ def test_noise_is_that_of_the_held_out_rows_or_none(source_of, target):
     np.testing.assert_array_equal(
         held_out.mean_draws_eV(target.features), none.mean_draws_eV(target.features)
     )
-
-
-@pytest.mark.parametrize("wrong", [{"dropout": 0.0}, {"dropout": 1.0}, {"passes": 1}])
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(
-        ConfigError, match=r"mc_dropout: .* Accepted: a dropout between 0 and 1, at least 2 passes"
-    ):
-        McDropoutConfig(**wrong)

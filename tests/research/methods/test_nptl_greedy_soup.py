@@ -1,9 +1,7 @@
 """The greedy soup by name is the greedy soup of `nptl_soup`."""
 
-import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.training import StackTraining
 from bandgap.research.methods import nptl_soup
 from bandgap.research.methods.nptl_greedy_soup import NptlGreedySoupConfig
@@ -23,8 +21,3 @@ def test_its_network_is_that_of_nptl_soup_with_the_greedy_soup(source_of, target
     assert (ours.sigma == expected.sigma).all()
     uniform = nptl_soup.fit(source_of(), target, NptlSoupConfig(**SETTINGS), seed=7, device="cpu")
     assert not torch.equal(ours.coordinates, uniform.coordinates)
-
-
-def test_the_uniform_soup_is_refused():
-    with pytest.raises(ConfigError, match="nptl_greedy_soup: soup is 'uniform'. Accepted: greedy"):
-        NptlGreedySoupConfig(soup="uniform")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.bootstrap import block_weights, stream
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.research.methods import nptl_head
@@ -69,16 +68,3 @@ def test_hold_out_fits_the_noise_by_all_samples(source_of, target):
     )
     assert posterior.sigma.shape == (1, 6) and (posterior.sigma == posterior.sigma[0, 0]).all()
     assert {"nll_alpha_0", "nll_alpha_1"} <= set(posterior.diagnostics.figures)
-
-
-@pytest.mark.parametrize("settings", [{"samples": 0}, {"choice_samples": 0}, {"blocks": 1}])
-def test_counts_that_cannot_be_are_refused(settings):
-    with pytest.raises(
-        ConfigError, match=r"nptl_head: .*Accepted: whole numbers from 1, blocks from 2"
-    ):
-        NptlHeadConfig(**settings)
-
-
-def test_empty_grid_of_alpha_is_refused():
-    with pytest.raises(ConfigError, match="alpha: values .* Accepted: at least one number"):
-        NptlHeadConfig(alphas=())

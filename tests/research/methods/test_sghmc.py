@@ -305,26 +305,5 @@ def test_prior_of_snapshots_without_snapshots_is_refused_with_the_remedy(source_
         sghmc.fit(source_of(), target, config, seed=0, device="cpu")
 
 
-def test_an_unknown_prior_is_refused():
-    with pytest.raises(ConfigError, match="sghmc: prior 'flat'. Accepted: l2sp, zero_mean, ptyl"):
-        SghmcConfig(prior="flat")
-
-
-@pytest.mark.parametrize("settings", [{"gamma": -1.0}, {"eps": 0.0}])
-def test_widths_of_the_prior_of_snapshots_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigError, match="Accepted: a gamma from 0 and an eps above 0"):
-        SghmcConfig(**settings)
-
-
 def test_temperature_of_zero_leaves_nothing_outside():
     assert (outside_sd(SghmcConfig(temperature=0.0), n_rows=40, n_all=40, variance=1.0) == 0).all()
-
-
-@pytest.mark.parametrize(
-    "settings", [{"chains": 0}, {"cycles": 0}, {"temperature": -1.0}, {"strength": -1.0}]
-)
-def test_settings_that_cannot_be_are_refused(settings):
-    with pytest.raises(
-        ConfigError, match=r"sghmc: .*Accepted: whole numbers from 1, numbers from 0"
-    ):
-        SghmcConfig(**settings)

@@ -97,9 +97,3 @@ def test_share_of_the_rate_changes_the_second_stage_alone(source_of, target):
     assert first_stage == same_first_stage
     assert torch.equal(plain.theta_hat_1, two_stage(source_of(), target).theta_hat_1)
     assert not torch.equal(plain.theta_hat_1, slower.theta_hat_1)
-
-
-@pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
-def test_share_of_the_rate_outside_of_0_to_1_is_refused(share):
-    with pytest.raises(ConfigError, match="hidden_rate_share"):
-        TwoStageConfig(hidden_rate_share=share)

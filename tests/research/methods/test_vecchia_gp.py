@@ -146,11 +146,6 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
     assert {"rhat_smoothness", "rhat_length", "rhat_noise"} <= set(figures)
     assert figures["smoothness"] == np.median(posterior.theta[..., 2])
     assert np.isfinite(posterior.mean_draws_eV(data.features)).all()
-    with pytest.raises(
-        ConfigError,
-        match="vecchia_gp.process.sampler: found 'sgdl'. Accepted: auto, metropolis, sgrld",
-    ):
-        VECCHIA.configure({"process": {"sampler": "sgdl"}})
     with pytest.raises(ConfigError, match="sampler 'sgfs' uses batches of sites"):
         VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
 

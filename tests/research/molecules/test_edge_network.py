@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.research.molecules.edge_network import (
     EdgeNetwork,
@@ -208,13 +208,6 @@ def test_early_stopping_keeps_the_best_parameters() -> None:
     best = mean_log_likelihood(network, validation)
     assert updates[-1].done < 200
     assert best >= mean_log_likelihood(network_of(EdgeNetworkConfig(), torch.float32), validation)
-
-
-def test_settings_that_are_not_accepted_are_refused() -> None:
-    with pytest.raises(ConfigError, match="width 0"):
-        EdgeNetworkConfig(width=0)
-    with pytest.raises(ConfigError, match="n_steps=0"):
-        EdgeTraining(n_steps=0)
 
 
 @pytest.mark.slow

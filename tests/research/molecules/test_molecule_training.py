@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rdkit")
 
 from bandgap.datasets.demo import load_demo
-from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import ArtifactError, Cancelled, InputError
 from bandgap.foundation.progress import Update
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import smiles_of_graph
@@ -112,11 +112,6 @@ def test_training_can_be_cancelled(molecules: list[MoleculeGraph]) -> None:
 def test_too_few_molecules_are_refused(molecules: list[MoleculeGraph]) -> None:
     with pytest.raises(InputError, match="12 molecules of up to 30 heavy atoms. At least 20"):
         train_generator(molecules, SMILES, SMALL, seed=0)
-
-
-def test_settings_that_are_not_accepted_are_refused() -> None:
-    with pytest.raises(ConfigError, match="validation_share=1"):
-        MoleculeTraining(validation_share=1)
 
 
 @pytest.mark.slow

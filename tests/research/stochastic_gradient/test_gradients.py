@@ -212,9 +212,3 @@ def test_schedule_has_the_factors_of_its_formula(schedule, factors):
 def test_cyclical_schedule_collects_in_the_low_half_of_a_cycle():
     run = RunConfig(4, 8, 1, schedule=Cyclical(4, 0.01))
     assert [k for k in range(12) if run.keeps(k, 1)] == [6, 7, 10, 11]
-
-
-@pytest.mark.parametrize("gamma", [0.5, 1.1])
-def test_polynomial_schedule_refuses_powers_beyond_robbins_and_monro(gamma):
-    with pytest.raises(ConfigError, match=r"Accepted: b above 0, gamma above 0.5 up to 1"):
-        Polynomial(10.0, gamma)

@@ -1,13 +1,11 @@
 """Samplers on N(0, 1) against the exact laws of their recursions, and their known biases."""
 
 import math
-import re
 
 import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.stochastic_gradient.asgld import AsgldConfig
 from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
 from bandgap.research.stochastic_gradient.msgld import MsgldConfig
@@ -135,21 +133,6 @@ def test_normalised_steps_give_a_radius_that_does_not_depend_on_the_posterior(sc
     posterior = scale * math.sqrt(2 / tau) * math.gamma((dim + 1) / 2) / math.gamma(dim / 2)
     assert not np.isclose(posterior, 1 / tau, rtol=0.2)
     assert [w.kind for w in info.warnings] == ["not a posterior"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (
-            "as published, not the posterior",
-            "not the posterior'. It has been renamed. Accepted: ''",
-        ),
-        ("yes", "normalise 'yes'. Accepted: '', 'normalised steps, not the posterior'"),
-    ],
-)
-def test_an_old_and_an_unknown_normalisation_are_refused(value, text):
-    with pytest.raises(ConfigError, match=re.escape(text)):
-        HamcmcSaConfig(0.05, normalise=value)
 
 
 @pytest.mark.statistical

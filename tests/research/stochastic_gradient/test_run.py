@@ -264,14 +264,6 @@ def test_warnings_of_the_run_with_half_the_step_are_marked():
     assert info.warnings[2].text.startswith("With half the step: 1 of 4 chains diverged")
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_step_of_zero_is_refused_by_name(name):
-    with pytest.raises(
-        ConfigError, match=rf"{name}: step 0.0, inverse temperature 1.0. Accepted: numbers above 0"
-    ):
-        CONFIGS[name](0.0)
-
-
 @pytest.mark.parametrize("share", [0.0, 0.013, 0.5, 0.97])
 def test_share_of_zeros_right_after_pruning_is_exact_to_one_weight(share):
     x = torch.randn(3, 250, generator=torch.Generator().manual_seed(0))

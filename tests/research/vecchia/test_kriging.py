@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import bandgap
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.research.vecchia import gp
 from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.research.vecchia.likelihood import Theta, build_blocks
@@ -222,21 +222,6 @@ def test_prediction_refuses_other_numbers_of_columns():
         process.predict(points)
     with pytest.raises(InputError, match="level 1.5"):
         process.predict(points, rows).interval(1.5, kind="latent")
-    with pytest.raises(ConfigError, match="nu 'auto', 'free' or a number to 4"):
-        gp.GPConfig(nu=9.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"sampler": "sgrdl"}, "gp: sampler 'sgrdl'. Accepted: auto, metropolis, sgrld, none"),
-        ({"likelihood": "exakt"}, "gp: likelihood 'exakt'. Accepted: auto, exact, vecchia"),
-    ],
-    ids=["sampler", "likelihood"],
-)
-def test_fit_refuses_unknown_names(settings, words):
-    with pytest.raises(ConfigError, match=words):
-        gp.GPConfig(**settings)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
 from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
 from bandgap.inference.divergence import DivergedError
+from bandgap.research.vecchia.first_order import FirstOrderConfig
 from bandgap.research.vecchia.langevin import (
     LangevinConfig,
     sample_by_smaller_steps,
@@ -253,10 +254,10 @@ def test_chains_that_diverge_at_every_step_return_the_mode_with_a_warning(target
     )
 
 
-@pytest.mark.parametrize("settings", [{"step": 2.0}, {"draws": 10, "thin": 3}, {"chains": 0}])
-def test_invalid_settings_of_chains_are_refused(settings):
-    with pytest.raises(ConfigError, match="Accepted: "):
-        LangevinConfig(**settings)
+@pytest.mark.parametrize("settings", [LangevinConfig, FirstOrderConfig, MetropolisConfig])
+def test_draws_that_are_no_multiple_of_thin_are_refused(settings):
+    with pytest.raises(ConfigError, match="10 draws, thin 3. Accepted: draws a multiple of thin"):
+        settings(draws=10, thin=3)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load, save_file
 
-from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
+from bandgap.foundation.errors import ArtifactError, Cancelled
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from tests.hamiltonian.chain_loop import SamplingConfig
@@ -130,10 +130,3 @@ def test_damaged_file_and_file_of_another_version_are_refused(tmp_path):
     save_file(arrays, path)
     with pytest.raises(ArtifactError, match="a checkpoint of version unknown"):
         run("hmc", checkpoint=Checkpoint(path))
-
-
-def test_checkpoint_every_zero_iterations_is_refused(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"checkpoint: every = 0. Accepted: a number of iterations from 1."
-    ):
-        Checkpoint(tmp_path / "run.safetensors", every=0)

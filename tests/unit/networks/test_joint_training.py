@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 
@@ -165,18 +165,3 @@ def test_wrong_number_of_outputs_is_refused(sets):
         InputError, match="2 source sets but a network with 3 outputs. Give one output for each"
     ):
         train_jointly(start(3), sets, config=CONFIG, generator=generator())
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"dropout": 1.0}, {"validation_share": 0.0}, {"learning_rate": 0.0}]
-)
-def test_settings_outside_their_range_are_refused(wrong):
-    with pytest.raises(
-        ConfigError, match="joint training: .* Accepted: whole numbers from 1, shares inside"
-    ):
-        JointTrainingConfig(**wrong)
-
-
-def test_negative_decay_is_refused():
-    with pytest.raises(ConfigError, match="weight decay -1. Accepted: 0 or more"):
-        JointTrainingConfig(weight_decay=-1)

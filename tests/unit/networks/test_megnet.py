@@ -8,7 +8,6 @@ import torch
 from ase import Atoms
 from ase.build import bulk, molecule
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
 
 with warnings.catch_warnings():
@@ -148,10 +147,3 @@ def test_weights_depend_on_the_seed_and_the_generator_of_torch_is_not_changed():
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert all(torch.equal(first[name], again_by_weights[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
-
-
-def test_network_without_elements_is_refused_with_what_is_accepted():
-    with pytest.raises(
-        ConfigError, match="elements none, cutoff 4 angstroms.*Accepted: at least one element"
-    ):
-        GraphConfig(())

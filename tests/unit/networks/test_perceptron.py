@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params, layer_gradient_norms
 
 SMALL = NetworkConfig(5, (4, 3))
@@ -104,12 +103,3 @@ def test_init_params_are_reproduced_by_the_seed():
         init_params(SMALL, generator=torch.Generator().manual_seed(4)) for _ in range(2)
     )
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-@pytest.mark.parametrize("n, hidden", [(0, (4,)), (3, ()), (3, (4, 0))])
-def test_config_refuses_a_network_without_features_or_width(n, hidden):
-    with pytest.raises(
-        ConfigError,
-        match="Accepted: at least one feature, one output and one hidden layer, each of width",
-    ):
-        NetworkConfig(n, hidden)

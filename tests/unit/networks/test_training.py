@@ -175,27 +175,6 @@ def test_too_few_rows_are_refused(problem, n):
         fit((start, x[:n], y[:n]))
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"validation_share": 0.0},
-        {"validation_share": 1.0},
-        {"batch_size": 0},
-        {"max_epochs": 0},
-        {"patience": 0},
-        {"plateau_epochs": 0},
-        {"learning_rate": 0.0},
-    ],
-    ids=str,
-)
-def test_config_outside_its_range_is_refused(setting):
-    with pytest.raises(
-        ConfigError,
-        match="Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0",
-    ):
-        TrainingConfig(**setting)
-
-
 def test_each_half_of_the_held_out_rows_is_measured_at_the_epoch_of_the_other():
     errors = HalfErrors()
     for first, second in ((1.0, 4.0), (0.0, 9.0), (2.0, 1.0)):

@@ -113,14 +113,6 @@ def test_no_strength_is_l2sp_without_a_pull(source_of, target):
     assert (plain.sigma == none.sigma).all()
 
 
-@pytest.mark.parametrize(
-    "config, settings", [(EnsembleConfig, {"members": 0}), (L2SPConfig, {"fold_members": 0})]
-)
-def test_no_members_are_refused(config, settings):
-    with pytest.raises(ConfigError, match=r"Accepted: whole numbers from 1"):
-        config(**settings)
-
-
 def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of, target):
     source = with_snapshots(source_of())
     training = replace(TRAINING, optimiser="sgd", learning_rate=1e-3, epochs=60)
@@ -158,8 +150,3 @@ def test_source_without_snapshots_is_refused_with_the_remedy(source_of, target):
         match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them",
     ):
         ptyl.fit(source_of(), target, PTYLConfig(), seed=0, device="cpu")
-
-
-def test_prior_without_a_floor_is_refused():
-    with pytest.raises(ConfigError, match="ptyl: eps = 0.0. Accepted: a number above 0"):
-        PTYLConfig(eps=0.0)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.gaussian_process.importance import ImportanceInfo
 from bandgap.networks.perceptron import forward
 from bandgap.posterior import restored_posterior
@@ -104,14 +103,6 @@ def test_diagnose_scales_that_are_not_covered_warns():
     few_draws = diagnose(ImportanceInfo(np.zeros(4), 8.0, 0.3, 400))
     assert "8 effective draws, want 20" in few_draws.warnings[0]
     assert diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.3, 400)).warnings == ()
-
-
-@pytest.mark.parametrize("settings", [{"draws": 4}, {"proposals": 20}, {"rounds": 1}])
-def test_too_few_draws_are_refused(settings):
-    with pytest.raises(
-        ConfigError, match="feature_gp: .* Accepted: at least 8 draws, 50 proposals and 2 rounds"
-    ):
-        FeatureGPConfig(**settings)
 
 
 def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target):

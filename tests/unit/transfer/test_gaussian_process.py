@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import LEVELS
-from bandgap.transfer import TargetData, get_method
+from bandgap.transfer import TargetData
 from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit
 
 ONE_START = GaussianProcessConfig(restarts=0)
@@ -96,10 +95,3 @@ def test_far_from_the_training_rows_the_prior_variance_remains(posterior):
     mean, sd = posterior.mean_and_sd_eV(NEW + 1e4)
     np.testing.assert_allclose(mean, posterior.y_mean_eV, atol=1e-6)
     np.testing.assert_allclose(sd, posterior.y_sd_eV * np.sqrt(posterior.variance), rtol=1e-6)
-
-
-def test_negative_number_of_restarts_is_refused():
-    with pytest.raises(
-        ConfigError, match="gaussian_process: restarts = -1. Accepted: 0 or more, such as 2."
-    ):
-        get_method("gaussian_process").configure({"restarts": -1})

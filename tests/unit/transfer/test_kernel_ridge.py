@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.standardise import fit_standardiser
-from bandgap.transfer import get_method
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, best_ridge, fit
 
 
@@ -58,12 +56,3 @@ def test_penalty_is_the_one_of_the_smallest_leave_one_out_error(kernel):
     best = best_ridge(k, y, penalties=tried)
     assert best.penalty == tried[int(np.argmin(errors))] and best.mean_square == min(errors)
     np.testing.assert_allclose((k + best.penalty * np.eye(25)) @ best.coefficients, y, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", ["lengths", "penalties"])
-@pytest.mark.parametrize("values", [[], [1.0, 0.0]])
-def test_settings_outside_their_range_are_refused(name, values):
-    with pytest.raises(
-        ConfigError, match=rf"kernel_ridge: {name} = .*Accepted: one or more numbers above 0."
-    ):
-        get_method("kernel_ridge").configure({name: values})

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
@@ -118,10 +117,3 @@ def test_a_run_too_short_to_agree_says_so(source_of):
     config = LastLayerHorseshoeConfig(**UNCHANGED, sampler=brief)
     posterior = fit(source, target_of(source, change=CHANGE), config, seed=0, device="cpu")
     assert "The chains have not agreed yet on" in posterior.diagnostics.warnings[0]
-
-
-def test_a_least_sum_of_squares_of_zero_is_refused():
-    with pytest.raises(
-        ConfigError, match="last_layer_horseshoe: min_ss = 0.0. Accepted: a number above 0"
-    ):
-        LastLayerHorseshoeConfig(min_ss=0.0)

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_pcp import LastLayerPcpConfig, fit, scale_problem
@@ -150,21 +149,3 @@ def test_rows_that_move_nothing_give_a_level(source_of):
     data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
     posterior = fit(source, data, CONFIG, seed=0, device="cpu")
     assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"chains": 0}, {"draws": 0}, {"warmup": 0}, {"thin": 0}, {"min_ss": 0.0}]
-)
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(
-        ConfigError, match=r"last_layer_pcp: .* Accepted: whole numbers from 1, a min_ss above 0"
-    ):
-        LastLayerPcpConfig(**wrong)
-
-
-@pytest.mark.parametrize("lam", [0.0, float("inf")])
-def test_a_rate_out_of_range_is_refused(lam):
-    with pytest.raises(
-        ConfigError, match=r"last_layer_pcp: lam = .* Accepted: a number above 0, or none for"
-    ):
-        LastLayerPcpConfig(lam=lam)

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.last_layer.spectral_regression import (
     least_cross_validation,
     spectral_regression,
@@ -131,9 +130,3 @@ def test_rows_that_move_nothing_give_a_level(source_of):
     data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
     posterior = fit(source, data, CONFIG, seed=0, device="cpu")
     assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)
-
-
-@pytest.mark.parametrize("wrong", [{"chains": 0}, {"draws": 0}])
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=r"last_layer_ridge: .* Accepted: whole numbers from 1"):
-        LastLayerRidgeConfig(**wrong)

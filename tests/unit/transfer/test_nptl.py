@@ -187,14 +187,6 @@ def test_values_of_alpha_that_cannot_be_are_refused(alphas):
         NptlConfig(alphas=alphas)
 
 
-@pytest.mark.parametrize("settings", [{"samples": 0}, {"choice_samples": 0}])
-def test_no_samples_are_refused(settings):
-    with pytest.raises(
-        ConfigError, match=r"samples, .* to choose by. Accepted: whole numbers from 1"
-    ):
-        NptlConfig(**settings)
-
-
 def test_one_block_is_refused():
     with pytest.raises(
         ConfigError,

@@ -8,11 +8,10 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 from bandgap.descriptors.config import n_features
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
-from bandgap.transfer import TargetData, get_method
+from bandgap.transfer import TargetData
 from bandgap.transfer.parts_gp import PartsGPConfig, fit
 
 BRIEF = PartsGPConfig(draws=8, proposals=50, rounds=2)
@@ -129,13 +128,6 @@ def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
         - mixture.centres_eV.mean(0) ** 2
     )
     np.testing.assert_allclose(draws.std(axis=0), latent, rtol=0.15)
-
-
-def test_too_few_draws_are_refused():
-    with pytest.raises(
-        ConfigError, match="parts_gp: 4 draws, 128 proposals, 6 rounds. Accepted: at least 8 draws"
-    ):
-        get_method("parts_gp").configure({"draws": 4})
 
 
 def test_log_densities_left_out_are_near_those_of_refits(source_of, target):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.stacking import StackingConfig, fit
 from tests.unit.transfer.method_settings import BRIEF
@@ -72,20 +71,6 @@ def test_warnings_name_the_method_that_they_are_of(source, target):
         text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few")
         for text in warnings
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"prior_rows": 0}, "stacking: prior_rows = 0. Accepted: a number above 0."),
-        ({"spread_sd": -0.1}, "stacking: spread_sd = -0.1. Accepted: a number above 0."),
-        ({"kernel_ridge": {"folds": 1}}, "kernel_ridge: folds = 1. Accepted: 2 or more"),
-        ({"forest": {}}, "forest"),
-    ],
-)
-def test_senseless_settings_are_refused(settings, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        get_method("stacking").configure(settings)
 
 
 def test_defaults_are_those_of_the_members():

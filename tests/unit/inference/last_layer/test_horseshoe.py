@@ -109,11 +109,6 @@ def test_one_coefficient_has_a_truncated_scale_of_one():
     assert (draws.tau == 1.0).all()
 
 
-def test_an_unknown_prior_of_the_global_scale_is_refused():
-    with pytest.raises(ConfigError, match="global_scale 'free'. Accepted: half-Cauchy, truncated"):
-        HorseshoeConfig(global_scale="free")
-
-
 @pytest.mark.parametrize(
     ("n", "p"),
     [
@@ -229,11 +224,7 @@ def test_progress_counts_sweeps_of_all_chains_and_can_cancel():
         sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=cancel)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"chains": 0}, {"warmup": 0}, {"draws": 0}, {"keep": 3}, {"keep": 4001}]
-)
-def test_settings_out_of_range_are_refused_with_what_is_accepted(wrong):
-    with pytest.raises(
-        ConfigError, match=r"horseshoe: .* Accepted: whole numbers from 1, and between one and all"
-    ):
-        HorseshoeConfig(**wrong)
+@pytest.mark.parametrize("keep", [3, 4001])
+def test_draws_to_keep_that_chains_do_not_have_are_refused(keep):
+    with pytest.raises(ConfigError, match="Accepted: between one and all draws of a chain kept"):
+        HorseshoeConfig(keep=keep)

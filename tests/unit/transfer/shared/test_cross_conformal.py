@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.cross_conformal import fold_of_rows
 
@@ -65,12 +65,6 @@ def test_few_rows_are_warned_of(name, source_of, target):
         "of 92 % or less."
     )
     assert fit(name, source_of(), target).diagnostics.warnings == ()
-
-
-@every_one
-def test_one_fold_is_refused(name):
-    with pytest.raises(ConfigError, match=rf"{name}: folds = 1. Accepted: 2 or more, such as 10."):
-        get_method(name).configure({"folds": 1})
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.posterior import fold_models
-from bandgap.transfer import get_method
 from bandgap.transfer.shared.trees import TreeSum, flat_trees
 
 COLUMNS = np.array([1, 3, 4])  # of six features
@@ -83,24 +81,3 @@ def test_blocks_of_structures_make_no_difference(monkeypatch):
     all_rows = flat.predict_eV(x)
     monkeypatch.setattr(fold_models, "ROWS_PER_BLOCK", 7)
     assert (flat.predict_eV(x) == all_rows).all()
-
-
-@pytest.mark.parametrize(
-    ("method", "setting", "value", "accepted"),
-    [
-        ("random_forest", "trees", 0, "1 or more"),
-        ("random_forest", "feature_share", 1.5, "above 0 and up to 1"),
-        ("random_forest", "leaf_rows", 0, "1 or more"),
-        ("gradient_boosting", "trees", 0, "1 or more"),
-        ("gradient_boosting", "depth", 0, "1 or more"),
-        ("gradient_boosting", "leaf_rows", 0, "1 or more"),
-        ("gradient_boosting", "learning_rate", 0.0, "above 0 and up to 1"),
-        ("gradient_boosting", "row_share", 1.5, "above 0 and up to 1"),
-        ("gradient_boosting", "feature_share", 0.0, "above 0 and up to 1"),
-    ],
-)
-def test_setting_outside_its_range_is_refused(method, setting, value, accepted):
-    with pytest.raises(
-        ConfigError, match=rf"{method}: {setting} = {value}\. Accepted: {accepted}\."
-    ):
-        get_method(method).configure({setting: value})
