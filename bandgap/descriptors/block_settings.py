@@ -6,12 +6,14 @@ A descriptor without a block is read without the module of this block.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from bandgap.foundation.config import STORED_ELSEWHERE
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.settings import Settings
 from bandgap.networks.graph_config import GraphConfig
 
 ElectronLevels = Literal[
@@ -25,7 +27,7 @@ ElectronLevels = Literal[
 
 
 @dataclass(frozen=True)
-class Soap:
+class Soap(Settings):
     """Settings of SOAP.
 
     Parameters
@@ -41,10 +43,10 @@ class Soap:
         weights precedes them.
     """
 
-    cutoff_angstrom: float = 5.0
-    sigma_angstrom: float = 0.5
-    radial: int = 6
-    angular: int = 4
+    cutoff_angstrom: Annotated[float, Interval(gt=1, le=12)] = 5.0
+    sigma_angstrom: Annotated[float, Interval(ge=0.05, le=3)] = 0.5
+    radial: Annotated[int, Interval(ge=1, le=16)] = 6
+    angular: Annotated[int, Interval(ge=0, le=16)] = 4
     weights: tuple[str, ...] = (
         "electronegativity",
         "covalent radius (pm)",
@@ -54,18 +56,8 @@ class Soap:
     )
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if there is no such basis or no such property."""
-        if not (1.0 < self.cutoff_angstrom <= 12.0 and 0.05 <= self.sigma_angstrom <= 3.0):
-            raise ConfigError(
-                f"SOAP has cutoff_angstrom {self.cutoff_angstrom} and "
-                f"sigma_angstrom {self.sigma_angstrom}. "
-                "Accepted: a cutoff above 1 and up to 12, a width from 0.05 to 3."
-            )
-        if not (1 <= self.radial <= 16 and 0 <= self.angular <= 16):
-            raise ConfigError(
-                f"SOAP has radial {self.radial} and angular {self.angular}. "
-                "Accepted: 1 to 16, and 0 to 16."
-            )
+        """Raise ConfigError if there is no such property, or one is given twice."""
+        super().__post_init__()
         from bandgap.descriptors.element_properties import PROPERTIES
 
         for name in self.weights:

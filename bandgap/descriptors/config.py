@@ -10,8 +10,6 @@ learning, Mach. Learn.: Sci. Technol. 3, 045017 (2022).
 """
 
 import itertools
-import math
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -25,6 +23,7 @@ from bandgap.descriptors.blocks import Block
 from bandgap.foundation.config import STORED_UNLESS_DEFAULT
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.lazy import Registry
+from bandgap.foundation.settings import AtLeastTwo, Positive, ProperShare, Settings
 from bandgap.structures.elements import ELEMENTS
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
@@ -33,7 +32,6 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-_NORMALISATIONS = typing.get_args(Normalisation)
 
 # The registry of blocks by their setting, in their order in the vector.
 BLOCKS: Mapping[str, Block] = Registry(
@@ -53,7 +51,7 @@ _NONE = "none"  # value of `levels` and `potential` for no block
 
 
 @dataclass(frozen=True)
-class Term:
+class Term(Settings):
     """One term of the MBTR: its function, its grid and its cutoff.
 
     The Gaussians have height 1. All values of the grid are in the unit of `function`: atomic
@@ -79,38 +77,28 @@ class Term:
     function: Function
     minimum: float
     maximum: float
-    n: int
-    sigma: float
+    n: AtLeastTwo
+    sigma: Positive
     weighting: Weighting = "none"
-    cutoff_angstrom: float | None = None
-    threshold: float | None = None
+    cutoff_angstrom: Positive | None = None
+    threshold: ProperShare | None = None
 
     def __post_init__(self) -> None:
         """Raise ConfigError if the grid is empty or the weighting is incomplete."""
+        super().__post_init__()
         if not self.minimum < self.maximum:
             raise ConfigError(
                 f"MBTR grid runs from {self.minimum} to {self.maximum}. "
                 "The minimum must be smaller."
             )
-        if self.n < 2:
-            raise ConfigError(f"MBTR grid has {self.n} points. Accepted: 2 or more.")
-        if not self.sigma > 0:
-            raise ConfigError(f"MBTR sigma is {self.sigma}. Accepted: a positive number.")
-        if self.weighting == "none":
-            return
-        if not (self.cutoff_angstrom and 0 < self.cutoff_angstrom < math.inf):
-            raise ConfigError(
-                f"MBTR weighting {self.weighting!r} has cutoff_angstrom {self.cutoff_angstrom}. "
-                "Accepted: a positive number of angstroms."
-            )
-        if self.weighting == "exp" and not (self.threshold and 0 < self.threshold < 1):
-            raise ConfigError(
-                f"MBTR weighting 'exp' has threshold {self.threshold}. Accepted: above 0, below 1."
-            )
+        if self.weighting != "none" and self.cutoff_angstrom is None:
+            raise ConfigError(f"MBTR weighting {self.weighting!r} needs a cutoff_angstrom.")
+        if self.weighting == "exp" and self.threshold is None:
+            raise ConfigError("MBTR weighting 'exp' needs a threshold.")
 
 
 @dataclass(frozen=True)
-class DescriptorConfig:
+class DescriptorConfig(Settings):
     """All settings that define the feature vector of a structure.
 
     With `per_heavy_atom`, `per_atom` and `l2_per_term` a supercell has the same vector as its
@@ -176,6 +164,7 @@ class DescriptorConfig:
 
     def __post_init__(self) -> None:
         """Sort the species by atomic number; raise ConfigError if this cannot be a descriptor."""
+        super().__post_init__()
         if self.terms:
             object.__setattr__(self, "species", _sorted_species(self.species))
         elif self.species:
@@ -185,11 +174,7 @@ class DescriptorConfig:
             )
         for order, term in self.terms:
             _check_term(order, term)
-        if self.normalisation not in _NORMALISATIONS:
-            raise ConfigError(
-                f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}."
-            )
-        _check_names(self.levels, self.potential, self.second_potential)
+        _check_potentials(self.potential, self.second_potential)
         if not self.terms and not any(block.measures_similarity for block, _ in self.blocks):
             settings = ", ".join(n for n, block in BLOCKS.items() if block.measures_similarity)
             raise ConfigError(
@@ -322,13 +307,9 @@ def _check_term(order: int, term: Term) -> None:
         )
 
 
-def _check_names(levels: str, potential: str, second_potential: str) -> None:
-    """Raise ConfigError if there are no such electron levels or no such potentials."""
+def _check_potentials(potential: str, second_potential: str) -> None:
+    """Raise ConfigError if there are no such potentials."""
     # Imported only for a name, so that a descriptor without these blocks loads neither.
-    if levels != _NONE:
-        from bandgap.descriptors.electron_levels import check_levels
-
-        check_levels(levels)
     if potential != _NONE:
         from bandgap.descriptors.potentials import check_potential
 

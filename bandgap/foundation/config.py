@@ -59,14 +59,15 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
         For a key that `cls` does not have, for a value of another type, and if a key without
         default is absent.
     """
+    kind: Any = cls
     place = where or cls.__name__
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {f.name: f for f in dataclasses.fields(kind)}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         raise ConfigError(
             f"{place}: unknown setting {unknown[0]!r}. Accepted: {', '.join(sorted(fields))}."
         )
-    hints = field_hints(cls)
+    hints = field_hints(kind)
     built = {
         name: _built(hints[name], value, where=f"{place}.{name}") for name, value in values.items()
     }

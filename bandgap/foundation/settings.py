@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import math
 import numbers
+import operator
 import types
 import typing
 from collections.abc import Iterable
@@ -50,9 +51,9 @@ class Settings:
     """Base of the settings classes: a value that its type does not accept raises ConfigError."""
 
     def __post_init__(self) -> None:
-        place = type(self).__name__
-        for name, hint in field_hints(type(self)).items():
-            check_value(hint, getattr(self, name), where=f"{place}.{name}")
+        cls: Any = type(self)
+        for name, hint in field_hints(cls).items():
+            check_value(hint, getattr(self, name), where=f"{cls.__name__}.{name}")
 
 
 @functools.cache
@@ -104,8 +105,8 @@ def accepted(hint: Any, limits: Iterable[Any] = ()) -> str:
         return accepted(arguments[0], [*arguments[1:], *limits])
     if origin is Literal:
         return ", ".join(map(str, arguments))
-    if origin in (types.UnionType, typing.Union):
-        return " or ".join(accepted(argument, limits) for argument in arguments)
+    if len(_members(hint)) > 1:
+        return " or ".join(accepted(member, limits) for member in arguments)
     if origin is tuple:
         return _accepted_items(arguments, limits)
     words = _WORDS.get(hint, "settings by name")
@@ -143,9 +144,22 @@ def _limit_words(limits: Iterable[Any]) -> list[str]:
 
 @functools.cache
 def _adapter(hint: Any) -> "TypeAdapter[Any]":
-    """Return what checks values of this annotation."""
-    from pydantic import ConfigDict, InstanceOf, TypeAdapter
+    """Return what checks values of this annotation; settings inside it have checked themselves."""
+    from pydantic import ConfigDict, TypeAdapter
 
-    if dataclasses.is_dataclass(hint):
-        return TypeAdapter(InstanceOf[hint])
-    return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    # Of a dataclass alone, pydantic refuses a config.
+    config = None if dataclasses.is_dataclass(hint) else ConfigDict(arbitrary_types_allowed=True)
+    return TypeAdapter(
+        functools.reduce(operator.or_, map(_instance, _members(hint))), config=config
+    )
+
+
+def _instance(hint: Any) -> Any:
+    from pydantic import InstanceOf
+
+    return Annotated[hint, InstanceOf()] if dataclasses.is_dataclass(hint) else hint
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the only type."""
+    return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (
@@ -51,7 +52,7 @@ PACKING_NOTE: Final = (
 
 
 @dataclass(frozen=True)
-class ProposalSettings:
+class ProposalSettings(Settings):
     """What is proposed.
 
     Parameters
@@ -69,17 +70,10 @@ class ProposalSettings:
     """
 
     window: Window
-    count: int = 20
-    n_generated: int = 1_000
-    n_compared: int = 50
+    count: Count = 20
+    n_generated: Count = 1_000
+    n_compared: WholeNumber = 50
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.count, self.n_generated) < 1 or self.n_compared < 0:
-            raise ConfigError(
-                f"count {self.count}, n_generated {self.n_generated}, n_compared "
-                f"{self.n_compared}. Accepted: from 1, from 1 and from 0."
-            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,18 +147,12 @@ def test_descriptor_for_no_element_says_what_is_accepted() -> None:
     ("changes", "text"),
     [
         ({"minimum": 2.0}, "MBTR grid runs from 2.0 to 1.1. The minimum must be smaller."),
-        ({"n": 1}, "MBTR grid has 1 points. Accepted: 2 or more."),
-        ({"sigma": 0.0}, "MBTR sigma is 0.0. Accepted: a positive number."),
-        (
-            {"cutoff_angstrom": None},
-            "MBTR weighting 'exp' has cutoff_angstrom None. Accepted: a positive number",
-        ),
-        ({"cutoff_angstrom": float("inf")}, "has cutoff_angstrom inf"),
-        ({"threshold": 1.5}, "MBTR weighting 'exp' has threshold 1.5. Accepted: above 0, below 1."),
+        ({"cutoff_angstrom": None}, "MBTR weighting 'exp' needs a cutoff_angstrom."),
+        ({"threshold": None}, "MBTR weighting 'exp' needs a threshold."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_term_with_wrong_number_says_what_is_accepted(
+def test_term_without_a_grid_or_a_weight_is_refused(
     changes: dict[str, float | None], text: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -205,14 +199,6 @@ def test_config_with_a_block_is_stored_and_read_again() -> None:
     config = dataclasses.replace(config_for(preset="thesis-1260"), composition=True)
     assert from_dict(DescriptorConfig, to_dict(config)) == config
     assert fingerprint(config) != fingerprint(config_for(preset="thesis-1260"))
-
-
-def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
-    with pytest.raises(
-        ConfigError,
-        match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none",
-    ):
-        DescriptorConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -132,8 +132,3 @@ def test_missing_tblite_is_reported_before_any_work(monkeypatch):
     ):
         featurize([record(ethanol())], CONFIG)
     assert featurize([record(ethanol())], PLAIN).problems == (None,)
-
-
-def test_unknown_levels_are_refused():
-    with pytest.raises(ConfigError, match="levels is 'PM7'. Accepted: none, GFN1-xTB"):
-        replace(PLAIN, levels="PM7")

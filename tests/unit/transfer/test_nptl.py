@@ -178,23 +178,6 @@ def test_noise_is_that_of_the_labels(source_of):
     assert abs(sigma - 0.3) < 4 * 0.3 / np.sqrt(800)
 
 
-@pytest.mark.parametrize("alphas", [(), (1.0, 1.0), (-1.0,)])
-def test_values_of_alpha_that_cannot_be_are_refused(alphas):
-    with pytest.raises(
-        ConfigError,
-        match=r"alpha: values \[.*Accepted: at least one number, all from 0, none twice",
-    ):
-        NptlConfig(alphas=alphas)
-
-
-def test_one_block_is_refused():
-    with pytest.raises(
-        ConfigError,
-        match="nptl: 1 blocks. Accepted: whole numbers from 2; n or more for single rows",
-    ):
-        NptlConfig(blocks=1)
-
-
 @pytest.mark.parametrize(
     "values, index", [((1.0, 10.0), 0), ((0.0, 100.0), 0), ((1000.0,), 0), ((0.0, 1.0), 1)]
 )
