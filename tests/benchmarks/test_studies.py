@@ -363,6 +363,7 @@ def test_smoke_scale_of_networks_runs(name):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pnn-3.2", "pnn-3.3"])
 def test_smoke_scale_of_uci_sets_runs(name, test_data, monkeypatch):
     monkeypatch.setenv("BANDGAP_TEST_DATA", str(test_data))
