@@ -71,8 +71,8 @@ def check_value(hint: Any, value: Any, *, where: str) -> None:
         _adapter(hint).validate_python(plain(value), strict=True)
     except ValidationError as error:
         # For a list, the input is the wrong item, or the list that is too short.
-        found = error.errors(include_url=False)[0]["input"]
-        raise ConfigError(f"{where}: found {found!r}. Accepted: {accepted(hint)}.") from None
+        wrong = error.errors(include_url=False)[0]["input"]
+        raise ConfigError(f"{where}: found {wrong!r}. Accepted: {accepted(hint)}.") from None
 
 
 def plain(value: Any) -> Any:
@@ -138,8 +138,8 @@ def _accepted_items(arguments: tuple[Any, ...], limits: list[Any]) -> str:
 
 def _limit_words(limits: Iterable[Any]) -> list[str]:
     words = {"ge": "from", "gt": "above", "le": "to", "lt": "to less than"}
-    found = bounds(limits)
-    return [f"{words[name]} {found[name]:g}" for name in words if name in found]
+    numbers_by_name = bounds(limits)
+    return [f"{words[n]} {numbers_by_name[n]:g}" for n in words if n in numbers_by_name]
 
 
 @functools.cache
@@ -157,7 +157,7 @@ def _adapter(hint: Any) -> "TypeAdapter[Any]":
 def _instance(hint: Any) -> Any:
     from pydantic import InstanceOf
 
-    return Annotated[hint, InstanceOf()] if dataclasses.is_dataclass(hint) else hint
+    return Annotated[hint, InstanceOf()] if dataclasses.is_dataclass(hint) else hint  # type: ignore[type-arg]
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
-from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig, fit
+from bandgap.transfer.btl_pcp_pe import fit
 from bandgap.transfer.shared.point_prior import rate_by_correlation
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 4}
@@ -17,15 +17,6 @@ def config(**settings):
     return get_method("btl_pcp_pe").configure(
         {"sampler": BRIEF, "standardise": "source", **settings}
     )
-
-
-@pytest.mark.parametrize("lam", ["often", True, -1.0, float("nan")])
-def test_config_refuses_a_rate_that_is_neither_number_nor_rule(lam):
-    with pytest.raises(
-        ConfigError,
-        match=rf"btl_pcp_pe: lam = {lam}, .*Accepted: numbers above 0, for lam also 'corr'",
-    ):
-        BtlPcpPeConfig(lam=lam)
 
 
 def test_rate_by_correlation_is_computed_from_the_training_rows_and_reported(source_of, target):
