@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from scipy.signal import fftconvolve
 from scipy.special import ndtr
+from scipy.stats import truncnorm
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.research.assumed_density.belief import Floats
 from bandgap.research.assumed_density.moments import layer_moments
-from bandgap.research.assumed_density.rectified import rectified_moments, truncated_moments
+from bandgap.research.assumed_density.rectified import rectified_moments
 from benchmarks.uci import UciStudy, fit_belief, read_split
 
 # Step of the grid. The kernel's curvature causes a relative error of STEP^2 / 4.
@@ -97,12 +98,12 @@ def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Gene
         part.numpy() for part in rectified_moments(torch.tensor(mean), torch.tensor(variance))
     )
     r = np.sqrt(variance)
-    slab = truncated_moments(mean / r)
+    slab_mean, slab_variance = truncnorm.stats(-mean / r, np.inf, loc=mean / r)
     on = rng.random(draws) < ndtr(mean / r)
     draws_of_product = rectified()
     other_draws = rectified()
     plain = normal_mean + np.sqrt(normal_variance) * rng.standard_normal(draws)
-    atom = np.where(on, r * (slab.delta + np.sqrt(slab.s) * rng.standard_normal(draws)), 0.0)
+    atom = np.where(on, r * (slab_mean + np.sqrt(slab_variance) * rng.standard_normal(draws)), 0.0)
     zeros = 100.0 * float(np.mean(draws_of_product == 0.0))
     distances = (
         squared_distance(draws_of_product, sample) for sample in (other_draws, plain, atom)

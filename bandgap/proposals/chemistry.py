@@ -115,12 +115,6 @@ def smiles_of_graph(graph: MoleculeGraph) -> str | None:
     return None if again is None else str(chem.MolToSmiles(again, isomericSmiles=False))
 
 
-def canonical_smiles(smiles: str) -> str:
-    """Return the canonical SMILES without stereochemistry of a SMILES that RDKit can read."""
-    chem = rdkit_module()
-    return str(chem.MolToSmiles(chem.MolFromSmiles(smiles), isomericSmiles=False))
-
-
 def embedded_atoms(smiles: str, *, seed: int) -> "Atoms | None":
     """Return a molecule with hydrogens and a 3D geometry, None if there is none.
 

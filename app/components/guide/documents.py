@@ -123,11 +123,6 @@ class Document:
         """The first heading without markup."""
         return self.sections[0].plain_title
 
-    def anchor_of(self, heading: str) -> str | None:
-        """Return the anchor of a heading without markup, None if the document lacks it."""
-        anchors = (s.anchor for s in self.sections if s.plain_title == heading)
-        return next(anchors, None)
-
 
 def documents_folder() -> Path:
     """Return the folder of the documents: in the installed package, else `docs` of the checkout.

@@ -9,12 +9,13 @@ from ase.build import bulk, molecule
 
 pytest.importorskip("rdkit")
 
+from rdkit.Chem import CanonSmiles
+
 from bandgap.datasets.demo import load_demo
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import (
     NotAMoleculeError,
-    canonical_smiles,
     embedded_atoms,
     graph_of_atoms,
     graph_of_smiles,
@@ -27,7 +28,7 @@ from tests.unit.proposals.conftest import SMILES
 
 @pytest.mark.parametrize("smiles", SMILES)
 def test_graph_of_a_smiles_gives_the_same_smiles(smiles: str) -> None:
-    assert smiles_of_graph(graph_of_smiles(smiles)) == canonical_smiles(smiles)
+    assert smiles_of_graph(graph_of_smiles(smiles)) == CanonSmiles(smiles)
 
 
 def test_labels_have_charge_and_valence_with_hydrogens() -> None:
@@ -47,7 +48,7 @@ def test_bonds_from_geometries_are_those_of_the_demo_molecules() -> None:
     """At least 95 % of the molecules that are used have the SMILES that they were made from."""
     demo = load_demo("molecules")
     known_set = known_molecules(demo.records[:1_000])
-    expected = {canonical_smiles(smiles) for smiles in demo.table["smiles"][:1_000]}
+    expected = {CanonSmiles(smiles, useChiral=0) for smiles in demo.table["smiles"][:1_000]}
     assert len(known_set.graphs) > 800
     assert len(expected & set(known_set.smiles)) >= 0.95 * len(known_set.graphs)
     assert len(known_set.graphs) + sum(known_set.refused.values()) == 1_000
@@ -102,7 +103,7 @@ def test_geometry_has_the_atoms_and_is_repeated_by_its_seed() -> None:
     assert atoms is not None and again is not None
     assert atoms.get_chemical_formula() == "C5H7N"
     assert np.array_equal(atoms.positions, again.positions)
-    assert smiles_of_graph(graph_of_atoms(atoms)) == canonical_smiles("Cc1cc[nH]c1")
+    assert smiles_of_graph(graph_of_atoms(atoms)) == CanonSmiles("Cc1cc[nH]c1")
 
 
 def test_candidates_are_counted_by_condition() -> None:
