@@ -6,6 +6,7 @@ are read from the Markdown pages and from the pages that `docs/reference_pages.p
 """
 
 import importlib.util
+import itertools
 import re
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from bandgap.predictions.explanations import COLUMNS as EXPLANATION_COLUMNS
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, P_METAL
 from bandgap.predictions.window import WINDOW_COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
-from bandgap.structures.formats import FORMATS
+from bandgap.structures.formats import BINARY_SUFFIXES, FORMATS, SUFFIXES
 from bandgap.transfer import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -271,12 +272,8 @@ def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
     check_headings(
         "file formats", [form.name for form in FORMATS.values()], "reference/file-formats.md"
     )
-    assert [
-        suffix
-        for form in FORMATS.values()
-        for suffix in form.suffixes
-        if f"`.{suffix}`" not in text
-    ] == []
+    suffixes = [*BINARY_SUFFIXES, *itertools.chain(*SUFFIXES.values())]
+    assert [suffix for suffix in suffixes if f"`.{suffix}`" not in text] == []
 
 
 def test_every_public_name_is_in_the_python_reference() -> None:

@@ -5,16 +5,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError, printable
-from bandgap.structures.formats import FORMATS
+from bandgap.structures.formats import BINARY_SUFFIXES, SUFFIXES
 
-_SUFFIXES = "|".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
 _ENDINGS = re.compile(
-    rf"\.({_SUFFIXES}|in|json|gz|zip)$",
+    rf"\.({'|'.join((*BINARY_SUFFIXES, *chain(*SUFFIXES.values())))}|in|gz|zip)$",
     re.IGNORECASE,
 )  # endings that a name may omit; other dots are part of the name
 _FLOAT_ID = re.compile(r"^(\d+)\.0$")

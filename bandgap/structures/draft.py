@@ -99,13 +99,8 @@ class Format:
         Reader of a text, None for a binary format.
     patterns
         Regular expressions that all match in a text of this format.
-    suffixes
-        Suffixes of file names.
-    names
-        Beginnings of file names, with any suffix. Structures of such files get the folder's name
-        as id.
     has_signature
-        For a binary format: whether the first bytes of a file are those of this format.
+        For a binary format whose first bytes others have too: whether a file is of this format.
     read_content
         Reader of a binary format.
     read_lines
@@ -116,8 +111,6 @@ class Format:
     label: str
     read: Reader | None
     patterns: tuple[re.Pattern[str], ...]
-    suffixes: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
     has_signature: Callable[[bytes], bool] | None = None
     read_content: ContentReader | None = None
     read_lines: LinesReader | None = None

@@ -28,8 +28,9 @@ _MODULES = (
 )
 # If the content of a file matches several formats, the first one is used.
 FORMATS: Mapping[str, Format] = Registry({name: f"{__name__}.{name}:FORMAT" for name in _MODULES})
-# Suffixes and names of each text format, and first bytes of each binary one, as in its `Format`.
-_SUFFIXES = {
+# Suffixes of each text format, and beginnings of its file names, with any suffix; structures of
+# such files get the folder's name as id.
+SUFFIXES = {
     "cif": ("cif", "mcif"),
     "poscar": ("vasp", "poscar", "contcar", "xdatcar"),
     "xyz": ("xyz", "extxyz", "exyz"),
@@ -42,6 +43,8 @@ _FILE_NAMES = {
     "poscar": ("POSCAR", "CONTCAR", "XDATCAR"),
     "aims": ("geometry.in", "geometry.in.next_step"),
 }
+BINARY_SUFFIXES = ("db", "parquet", "pq")
+# First bytes of each binary format.
 _SIGNATURES = {"ase_db": b"SQLite format 3\0", "parquet": b"PAR1"}
 
 _KIND_BY_SUFFIX = {  # of files that are never opened
@@ -94,13 +97,13 @@ def binary_format(content: Content) -> Format | None:
     for name, signature in _SIGNATURES.items():
         if data.startswith(signature):
             form = FORMATS[name]
-            if form.has_signature is not None and form.has_signature(data):
+            if form.has_signature is None or form.has_signature(data):
                 return form
     return None
 
 
 _ESPRESSO_INPUT = re.compile(r"^\s*&(?:control|system)\b", re.IGNORECASE | re.MULTILINE)
-_TABLE_SUFFIXES = (".csv", ".tsv")
+_TABLESUFFIXES = (".csv", ".tsv")
 _TABLE = " A table of gaps is given on its own, next to the files or the archive of structures."
 
 
@@ -127,7 +130,7 @@ def detect(text: Text, base: str) -> Format:
         )
     raise Unreadable(
         f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
-        f" Accepted: {_accepted()}.{_TABLE if base.lower().endswith(_TABLE_SUFFIXES) else ''}"
+        f" Accepted: {_accepted()}.{_TABLE if base.lower().endswith(_TABLESUFFIXES) else ''}"
     )
 
 
@@ -164,10 +167,10 @@ def is_nameless(base: str) -> bool:
 def _by_name(base: str) -> Format | None:
     """Return the format of a file name; a known suffix counts more than how the name begins."""
     suffix = suffix_of(base)
-    for module, suffixes in _SUFFIXES.items():
+    for module, suffixes in SUFFIXES.items():
         if suffix in suffixes:
             return FORMATS[module]
-    if base.lower().endswith(_TABLE_SUFFIXES):
+    if base.lower().endswith(_TABLESUFFIXES):
         return None
     for module, names in _FILE_NAMES.items():
         if base.lower().startswith(tuple(name.lower() for name in names)):

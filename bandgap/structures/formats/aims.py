@@ -79,5 +79,4 @@ FORMAT = Format(
     label="FHI-aims geometry.in",
     read=read_aims,
     patterns=(re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac)[ \t]+{ROW}", re.MULTILINE),),
-    names=("geometry.in", "geometry.in.next_step"),
 )

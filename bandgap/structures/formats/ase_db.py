@@ -19,7 +19,6 @@ from bandgap.structures.formats.json_values import parse_json, short_values
 from bandgap.structures.ids import stated_id
 from bandgap.structures.records import Limits
 
-MAGIC = b"SQLite format 3\0"
 _SCHEMA = re.compile(rb"CREATE\s+TABLE\s+\"?systems\b", re.IGNORECASE)
 _SCHEMA_BYTES = 1_000_000  # at the beginning of the file, with the schema
 # Position of the format's versions in the header; version 2 has a log next to the file.
@@ -28,8 +27,8 @@ _ROWS = "SELECT id, key_value_pairs, numbers, positions, cell, pbc FROM systems 
 
 
 def is_ase_db(data: bytes) -> bool:
-    """Return whether the first bytes are those of a SQLite database with ASE's table."""
-    return data.startswith(MAGIC) and _SCHEMA.search(data[:_SCHEMA_BYTES]) is not None
+    """Return whether the first bytes of a SQLite database have ASE's table."""
+    return _SCHEMA.search(data[:_SCHEMA_BYTES]) is not None
 
 
 def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
@@ -101,7 +100,6 @@ FORMAT = Format(
     label="ASE .db",
     read=None,
     patterns=(),
-    suffixes=("db",),
     has_signature=is_ase_db,
     read_content=read_ase_db,
 )

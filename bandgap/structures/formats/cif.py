@@ -450,5 +450,4 @@ FORMAT = Format(
         re.compile(r"^[ \t]*data_", _LINE),
         re.compile(r"^[ \t]*_(?:cell|atom_site|symmetry|space_group)", _LINE),
     ),
-    suffixes=("cif", "mcif"),
 )

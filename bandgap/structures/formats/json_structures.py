@@ -298,5 +298,4 @@ FORMAT = Format(
     label="pymatgen, ASE, JARVIS and OQMD .json",
     read=read_json,
     patterns=(re.compile("|".join(rf"{mark}\s*+:" for mark in MARKS)),),
-    suffixes=("json",),
 )

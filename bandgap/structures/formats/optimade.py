@@ -202,5 +202,4 @@ FORMAT = Format(
     label="OPTIMADE .json",
     read=read_optimade,
     patterns=(re.compile(f'"{MARK}"'),),
-    suffixes=("json",),
 )

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet as pq
 
-MAGIC = b"PAR1"
 TEXTS = {"cif": cif.FORMAT, "poscar": poscar.FORMAT, "xyz": xyz.FORMAT, "optimade": optimade.FORMAT}
 COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or one of " + ", ".join(
     TEXTS
@@ -63,11 +62,6 @@ class _Layout:
     def columns(self) -> list[str]:
         """Names of all columns that are used."""
         return list(dict.fromkeys(name for name in (*self.geometry, self.text, *self.info) if name))
-
-
-def is_parquet(data: bytes) -> bool:
-    """Return whether the first bytes are those of a Parquet file."""
-    return data.startswith(MAGIC)
 
 
 def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
@@ -291,7 +285,5 @@ FORMAT = Format(
     label="Parquet",
     read=None,
     patterns=(),
-    suffixes=("parquet", "pq"),
-    has_signature=is_parquet,
     read_content=read_parquet,
 )

@@ -222,5 +222,4 @@ FORMAT = Format(
     read=read_pdb,
     read_lines=read_models,
     patterns=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
-    suffixes=("pdb", "ent"),
 )

@@ -201,6 +201,4 @@ FORMAT = Format(
     label="POSCAR/CONTCAR/XDATCAR",
     read=read_poscar,
     patterns=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
-    suffixes=("vasp", "poscar", "contcar", "xdatcar"),
-    names=("POSCAR", "CONTCAR", "XDATCAR"),
 )

@@ -256,5 +256,4 @@ FORMAT = Format(
         re.compile(rf"^[ \t]*CELL[ \t]+{NUMBER}[ \t]+{ROW}", _LINE),
         re.compile(r"^[ \t]*SFAC[ \t]", _LINE),
     ),
-    suffixes=("res", "ins"),
 )

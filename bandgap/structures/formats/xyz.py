@@ -361,5 +361,4 @@ FORMAT = Format(
     read=read_xyz,
     read_lines=read_frames,
     patterns=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
-    suffixes=("xyz", "extxyz", "exyz"),
 )

@@ -1,30 +1,23 @@
 """Formats by content and name, encodings, folders, ids, limits: one verdict for everything."""
 
-import gzip
 import os
 import pickle
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.structures import (
     ACCEPTED,
-    DEFAULT_LIMITS,
     Limits,
     formats,
     read_paths,
     read_structures,
-    reading,
 )
-from bandgap.structures.contents import Content, megabytes
-from bandgap.structures.reading import STRUCTURES_PER_MB
 from tests.mutations import time_limit
-from tests.unit.structures.hostile_inputs import packed_zip
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 
 ADVICE = "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
@@ -307,55 +300,6 @@ def test_read_paths_with_a_string_reads_one_path(
     assert record.status == "refused"
 
 
-def test_suffixes_and_names_in_the_table_of_formats_are_those_of_the_formats() -> None:
-    text_formats = {name: form for name, form in formats.FORMATS.items() if form.read is not None}
-    suffixes = {name: form.suffixes for name, form in text_formats.items() if form.suffixes}
-    assert suffixes == formats._SUFFIXES
-    names = {name: form.names for name, form in formats.FORMATS.items() if form.names}
-    assert names == formats._FILE_NAMES
+def test_formats_with_first_bytes_are_the_binary_ones() -> None:
     binary = {name for name, form in formats.FORMATS.items() if form.read_content is not None}
     assert binary == set(formats._SIGNATURES)
-
-
-def test_small_file_with_very_many_structures_is_read_to_a_limit_for_its_size():
-    frames = b"1\n\nH 0 0 0\n" * (STRUCTURES_PER_MB + 5)
-    records = read_structures(frames, "a.xyz")
-    assert len(records) == STRUCTURES_PER_MB + 1
-    assert records[-1].problem == (
-        "the remaining structures were not read: the limit is 20,000 structures for a file of"
-        f" {megabytes(len(frames))}. Unpack it if it is packed, or split it into files with fewer"
-        " structures."
-    )
-
-
-def test_packed_file_of_many_perovskites_is_below_the_limit_of_structures():
-    """The limit for 40,000 cubic crystals of one prototype, without reading them all."""
-    rng = np.random.default_rng(0)
-    metals = "Li Na K Rb Cs Be Mg Ca Sr Ba Sc Y La Ti Zr Hf V Nb Ta Mn Fe Co Ni Zn Ge Sn Pb".split()
-    frames = []
-    for k in range(40_000):
-        a, b = rng.choice(metals, 2)
-        x = rng.choice(["O", "S", "F", "Cl", "Br", "I"])
-        edge = f"{rng.uniform(3.8, 6.5):.6f}"
-        half = f"{float(edge) / 2:.6f}"
-        frames.append(
-            f'5\nLattice="{edge} 0 0 0 {edge} 0 0 0 {edge}" id={a}{b}{x}3-{k}'
-            f" gap_eV={rng.uniform(0, 8):.3f}\n{a} 0 0 0\n{b} {half} {half} {half}\n"
-            f"{x} {half} {half} 0\n{x} {half} 0 {half}\n{x} 0 {half} {half}\n"
-        )
-    packed = gzip.compress("".join(frames).encode())
-    most = reading._Most.of(len(packed), limits=DEFAULT_LIMITS, max_records=100_000)
-    assert most.n > len(frames)
-
-
-def test_limit_for_the_size_counts_the_structures_of_all_files_of_an_archive(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(reading, "STRUCTURES_PER_MB", 3)
-    data = packed_zip({f"{name}.xyz": METHANE_XYZ.encode() * 2 for name in "abc"})
-    parts = reading.parts_of(
-        Content.of(data), "a.zip", limits=DEFAULT_LIMITS, max_records=DEFAULT_LIMITS.max_structures
-    )
-    records = [record for part in parts for record in part.records]
-    assert [record.status for record in records] == ["ready"] * 3 + ["refused"] * 2
-    assert "not read: the limit of 3 structures for a file of" in records[-1].problem
