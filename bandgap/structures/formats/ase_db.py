@@ -35,6 +35,8 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable if the database is damaged or not ASE's."""
     try:
         with closing(_opened(content)) as db:
+            # No value is larger than its file, unless the database computes it.
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(content.size, 1_000_000))
             for setting in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
                 db.execute(f"PRAGMA {setting}")
             kinds = db.execute("SELECT type FROM sqlite_master WHERE name = 'systems'").fetchall()
