@@ -35,7 +35,8 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable if the database is damaged or not ASE's."""
     try:
         with closing(_opened(content)) as db:
-            # No value is larger than its file, unless the database computes it.
+            # Columns that the database computes may need more time and memory than there is.
+            db.setlimit(sqlite3.SQLITE_LIMIT_VDBE_OP, 25_000)
             db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(content.size, 1_000_000))
             for setting in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
                 db.execute(f"PRAGMA {setting}")

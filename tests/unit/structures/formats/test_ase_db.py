@@ -10,6 +10,7 @@ from ase.build import bulk, molecule
 
 from bandgap.structures import ACCEPTED, Limits, read_paths
 from bandgap.structures.reading import read_structures
+from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
 
@@ -65,6 +66,23 @@ def test_view_instead_of_the_table_is_refused():
     )
     assert record.status == "refused"
     assert "database" in record.problem
+
+
+def test_columns_that_the_database_computes_are_refused_at_once() -> None:
+    """A database whose last column takes each one before it twice needs 2^24 steps."""
+    with sqlite3.connect(":memory:") as db:
+        db.deserialize(ase_db())
+        db.execute("ALTER TABLE systems RENAME TO plain")
+        columns = ["id INTEGER PRIMARY KEY", "key_value_pairs", "positions", "cell", "pbc"]
+        columns += ["twice_0 BLOB DEFAULT x'01000000'"]
+        columns += [f"twice_{k + 1} AS (twice_{k} || twice_{k})" for k in range(24)]
+        db.execute(f"CREATE TABLE systems ({', '.join(columns)}, numbers AS (twice_24))")
+        db.execute("INSERT INTO systems (id) VALUES (1)")
+        db.commit()
+        data = db.serialize()
+    with time_limit(2.0):
+        (record,) = read_structures(data, "a.db")
+    assert "more memory" in record.problem
 
 
 def test_rows_that_do_not_ascend_are_refused_as_damage():
