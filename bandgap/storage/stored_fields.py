@@ -9,6 +9,7 @@ classes.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -26,6 +27,8 @@ Arrays = dict[str, Tensor]
 
 APART = "diagnostics"  # a field that is not stored here
 WORDS = "words"
+
+_type_hints = cache(get_type_hints)
 
 
 def stored_fields(value: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -116,7 +119,7 @@ class _Reader:
 
     def built(self, cls: Any, path: str, plain: Mapping[str, Any]) -> Any:
         """Return a dataclass whose fields are stored under a path."""
-        hints = get_type_hints(cls)
+        hints = _type_hints(cls)
         values = {}
         for f in fields(cls):
             place = _under(path, f.name)
