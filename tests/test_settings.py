@@ -88,6 +88,7 @@ def refused_values(hint: Any, limits: tuple[Any, ...] = ()) -> Iterator[Any]:
     elif hint in (bool, int, float) or origin is Literal or dataclasses.is_dataclass(hint):
         yield "no such value"
     if hint in (int, float):
+        yield True
         yield from beyond(bounds(limits), is_whole=hint is int)
 
 
