@@ -9,8 +9,8 @@ import click
 import typer
 
 from bandgap.cli import app
+from bandgap.foundation.config import accepted, field_hints
 from bandgap.foundation.requests import Request
-from bandgap.foundation.settings import accepted, field_hints
 from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
 from bandgap.transfer import METHODS
 

@@ -15,8 +15,8 @@ import pytest
 
 import bandgap
 from bandgap.descriptors.block_settings import Soap
+from bandgap.foundation.config import Candidates, Settings, accepted, bounds, field_hints
 from bandgap.foundation.errors import BandgapError, ConfigError
-from bandgap.foundation.settings import Candidates, Settings, accepted, bounds, field_hints
 from bandgap.predictions.window import Window
 from bandgap.transfer import METHODS
 

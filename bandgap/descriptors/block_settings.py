@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Interval
 
-from bandgap.foundation.config import STORED_ELSEWHERE
+from bandgap.foundation.config import STORED_ELSEWHERE, Settings
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import Settings
 from bandgap.networks.graph_config import GraphConfig
 
 ElectronLevels = Literal[

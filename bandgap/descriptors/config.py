@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.block_settings import ElectronLevels, GraphBody, Soap
 from bandgap.descriptors.blocks import Block
-from bandgap.foundation.config import STORED_UNLESS_DEFAULT
+from bandgap.foundation.config import (
+    STORED_UNLESS_DEFAULT,
+    AtLeastTwo,
+    Positive,
+    ProperShare,
+    Settings,
+)
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.lazy import Registry
-from bandgap.foundation.settings import AtLeastTwo, Positive, ProperShare, Settings
 from bandgap.structures.elements import ELEMENTS
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]

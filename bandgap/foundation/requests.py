@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from bandgap.foundation.config import accepted, bounds, plain
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import accepted, bounds, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")

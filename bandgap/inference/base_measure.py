@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import NonNegative, Settings
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.settings import NonNegative, Settings
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from bandgap.foundation.config import Count, Settings
 from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError
-from bandgap.foundation.settings import Count, Settings
 
 SCHEMA = "1"
 CHECKPOINT = "checkpoint"  # name of the folder of checkpoints in the folder of an unfinished run

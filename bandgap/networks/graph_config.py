@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bandgap.foundation.settings import AtLeastTwo, Count, OneOrMore, Positive, Settings
+from bandgap.foundation.config import AtLeastTwo, Count, OneOrMore, Positive, Settings
 
 
 @dataclass(frozen=True)

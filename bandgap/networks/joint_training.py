@@ -15,9 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import InputError
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import (
+from bandgap.foundation.config import (
     Count,
     NonNegative,
     Positive,
@@ -26,6 +24,8 @@ from bandgap.foundation.settings import (
     ShareBelowOne,
     WholeNumber,
 )
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.training import Epoch, RowSplit, split_rows
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.config import Count, OneOrMore, Settings
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, OneOrMore, Settings
 from bandgap.networks.row_blocks import Rows, row_blocks
 
 Params = dict[str, Tensor]

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import (
+from bandgap.foundation.config import (
     AtLeastTwo,
     Count,
     NonNegative,
@@ -32,6 +30,8 @@ from bandgap.foundation.settings import (
     ShareBelowOne,
     WholeNumber,
 )
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, layer_of
 from bandgap.networks.training import one_epoch
 

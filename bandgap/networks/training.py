@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.row_blocks import Rows
 

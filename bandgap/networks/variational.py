@@ -29,9 +29,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, Positive, Settings, Share
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Positive, Settings, Share
 from bandgap.networks.perceptron import Params, forward, layer_of
 
 KL_WEIGHTS = (1.0, 0.3, 0.1)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.config import Count, Settings, WholeNumber
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import (

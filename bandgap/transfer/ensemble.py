@@ -9,9 +9,9 @@ which each sample weighs the rows differently.
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation.config import Count
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Count
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel

@@ -23,8 +23,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import Settings
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Settings
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import FeatureGPPosterior, Floats

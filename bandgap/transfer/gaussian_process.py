@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
+from bandgap.foundation.config import Settings, WholeNumber
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Settings, WholeNumber
 from bandgap.posterior import Diagnostics, Floats, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import AtLeastTwo, Count, Settings, ShareAboveZero
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import AtLeastTwo, Count, Settings, ShareAboveZero
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import AtLeastTwo, OneOrMore, Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import AtLeastTwo, OneOrMore, Positive, Settings
 from bandgap.posterior import ConformalPosterior, Floats
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance

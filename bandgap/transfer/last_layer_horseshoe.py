@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import Positive
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Positive
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior

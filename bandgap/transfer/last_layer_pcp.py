@@ -16,8 +16,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from bandgap.foundation.config import Count, Positive
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Positive
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.global_scale import integrate_global_scale, metropolis
 from bandgap.inference.last_layer.horseshoe import kept_share_of

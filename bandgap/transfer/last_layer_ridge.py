@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import Count
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.spectral_regression import (
     least_cross_validation,

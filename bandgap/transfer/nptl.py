@@ -20,9 +20,9 @@ from typing import Final, Literal
 import numpy as np
 import torch
 
+from bandgap.foundation.config import AtLeastTwo, Candidates, Count
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import AtLeastTwo, Candidates, Count
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.inference.batch.bootstrap import block_weights, collapse, stream
 from bandgap.inference.batch.penalties import Penalty

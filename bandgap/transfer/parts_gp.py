@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.descriptors.config import feature_terms
+from bandgap.foundation.config import Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Settings
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel

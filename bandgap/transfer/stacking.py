@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Positive, Settings
 from bandgap.inference.stacking import SPREADS, fit_pool
 from bandgap.posterior import ConformalPosterior, Diagnostics, PartsGPPosterior, PooledPosterior
 from bandgap.sources.model import SourceModel

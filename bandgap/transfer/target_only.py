@@ -9,8 +9,8 @@ standardised by the target's training rows. The result is a point estimate, stor
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation.config import Settings
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Settings
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel

@@ -25,11 +25,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.config import Count, NonNegative, Positive, Settings, ShareBelowOne
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, NonNegative, Positive, Settings, ShareBelowOne
 from bandgap.inference.batch.bootstrap import StreamName, stream
 from bandgap.inference.batch.kernels import (
     KernelName,

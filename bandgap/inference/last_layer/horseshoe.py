@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import Count, Settings
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Settings
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate, update_of
 from bandgap.inference.last_layer.horseshoe_sweep import (

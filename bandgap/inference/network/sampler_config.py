@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from bandgap.foundation.config import AtLeastTwo, Count, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import AtLeastTwo, Count, Positive, ProperShare, Settings
 
 # radians of a path of mean length, and the acceptance that its step is adapted to
 ANGLE = 0.65

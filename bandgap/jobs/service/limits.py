@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bandgap.foundation.settings import Count, Positive, Settings
+from bandgap.foundation.config import Count, Positive, Settings
 from bandgap.structures.records import Limits
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, NonNegative, Positive, Settings
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, NonNegative, Positive, Settings
 from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
 from bandgap.networks.perceptron import Params
 from bandgap.research.flows.masked_flow import (

@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from bandgap.foundation.settings import Count, Settings
+from bandgap.foundation.config import Count, Settings
 from bandgap.networks.perceptron import Params
 
 EPSILON = 1e-5  # added to the variance in the batch normalisation

@@ -23,9 +23,9 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation.config import ShareBelowOne
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import ShareBelowOne
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import condensed, point_estimate_scales
 from bandgap.inference.network.whitened_network import whiten

@@ -23,9 +23,9 @@ from typing import Final, Literal
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Positive, ProperShare
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Positive, ProperShare
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.draws import NetworkDraws
 from bandgap.inference.network.pcp_scales import VariationalScales, variational_scales

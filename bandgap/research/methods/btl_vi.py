@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, OneOrMore, Positive, ProperShare
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, OneOrMore, Positive, ProperShare
 from bandgap.networks.perceptron import Params, forward, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import split_rows

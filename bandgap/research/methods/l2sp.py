@@ -10,8 +10,8 @@ mini-batches.
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation.config import Candidates, Count
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Candidates, Count
 from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior

@@ -17,8 +17,8 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import Count, ProperShare
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, ProperShare
 from bandgap.networks.perceptron import Params
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel

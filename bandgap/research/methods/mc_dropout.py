@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import AtLeastTwo, ProperShare
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import AtLeastTwo, ProperShare
 from bandgap.networks.perceptron import Params, forward, hidden_features, layer_of, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import AtLeastTwo, Candidates, Count
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import AtLeastTwo, Candidates, Count
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel

@@ -16,9 +16,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Candidates, Count, Positive
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Candidates, Count, Positive
 from bandgap.inference.batch.penalties import PTYL
 from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots, snapshot_prior

@@ -29,8 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, NonNegative, Positive, ShareBelowOne
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Count, NonNegative, Positive, ShareBelowOne
 from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed, velocity_noise_variance

@@ -12,9 +12,9 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation.config import ShareAboveZero
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import ShareAboveZero
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.config import Count
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.research.shared.deep_kernel import rows_of, with_draws

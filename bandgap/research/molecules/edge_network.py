@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bandgap.foundation.settings import Count, Settings
+from bandgap.foundation.config import Count, Settings
 from bandgap.research.molecules.sequences import EdgeSequence
 
 IMPOSSIBLE = -1e9  # logit of what cannot be drawn

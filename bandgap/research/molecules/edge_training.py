@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bandgap.foundation.config import Count, Positive, Settings
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Positive, Settings
 from bandgap.research.molecules.edge_network import (
     Device,
     EdgeNetwork,

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bandgap.foundation.config import AtLeastTwo, Count, Settings
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.foundation.settings import AtLeastTwo, Count, Settings
 from bandgap.proposals.molecules import HIGHEST_ORDER, AtomLabel
 from bandgap.research.molecules.edge_network import (
     IMPOSSIBLE,

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import Count, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Positive, ProperShare, Settings
 from bandgap.proposals.molecules import (
     MOST_HEAVY_ATOMS,
     AtomLabel,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Positive, Settings
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress
-from bandgap.foundation.settings import Positive, Settings
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.sampler_config import SamplerConfig

@@ -15,9 +15,9 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from annotated_types import Interval
 
+from bandgap.foundation.config import Count, Positive
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Positive
 from bandgap.networks.perceptron import layers_of
 from bandgap.posterior import Diagnostics
 from bandgap.research.assumed_density.belief import Belief, Floats, belief_around, with_average

@@ -8,9 +8,9 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Tensor
 
+from bandgap.foundation.config import AtLeastTwo, Count, Positive, Settings
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
-from bandgap.foundation.settings import AtLeastTwo, Count, Positive, Settings
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays

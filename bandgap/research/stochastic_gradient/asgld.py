@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.settings import Positive, Settings, ShareBelowOne
+from bandgap.foundation.config import Positive, Settings, ShareBelowOne
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,

@@ -24,7 +24,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.settings import AtLeastTwo, NonNegative, Positive, ProperShare, Settings
+from bandgap.foundation.config import AtLeastTwo, NonNegative, Positive, ProperShare, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.lbfgs import Pairs, factor, inverse_times, root_times
 from bandgap.research.stochastic_gradient.protocol import (

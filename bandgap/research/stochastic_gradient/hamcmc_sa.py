@@ -21,8 +21,8 @@ from typing import ClassVar, Final, Literal
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.hamcmc import tamed
 from bandgap.research.stochastic_gradient.lbfgs import Factor, Pairs, factor, no_pairs

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
+from bandgap.foundation.config import Count, Positive, Settings, WholeNumber
 from bandgap.research.stochastic_gradient.gradients import ControlVariate
 from bandgap.research.stochastic_gradient.protocol import SamplerWarning
 from bandgap.research.stochastic_gradient.pruning import Pruning

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import Count, Positive, ProperShare, Settings
 
 # First index and end of the matrix; and the length of its rows if their last entry is a bias.
 Matrix = tuple[int, int] | tuple[int, int, int]

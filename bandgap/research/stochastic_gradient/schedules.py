@@ -12,7 +12,7 @@ from typing import Annotated
 
 from annotated_types import Interval
 
-from bandgap.foundation.settings import AtLeastTwo, Count, Positive, Settings, ShareAboveZero
+from bandgap.foundation.config import AtLeastTwo, Count, Positive, Settings, ShareAboveZero
 
 
 @dataclass(frozen=True)

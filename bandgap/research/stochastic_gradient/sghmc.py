@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor
 
-from bandgap.foundation.settings import NonNegative, Positive, ProperShare, Settings
+from bandgap.foundation.config import NonNegative, Positive, ProperShare, Settings
 from bandgap.inference.batch.updates import update_velocity, velocity_noise_variance
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from torch import Tensor
 
-from bandgap.foundation.settings import Positive, Settings
+from bandgap.foundation.config import Positive, Settings
 from bandgap.research.stochastic_gradient.gradients import Gradient
 from bandgap.research.stochastic_gradient.protocol import (
     Algorithm,

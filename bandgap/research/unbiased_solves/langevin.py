@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bandgap.foundation.config import Count, ProperShare, Settings, WholeNumber
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, ProperShare, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import first_that_stays, part_of_checkpoint
 from bandgap.research.unbiased_solves.budget import budget_of

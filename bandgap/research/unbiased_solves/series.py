@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import Count, Positive, Settings, WholeNumber
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
 
 Floats = NDArray[np.float64]
 Reading = Literal["geometric", "quadratic"]

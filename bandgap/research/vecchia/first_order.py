@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.config import Count, Positive, Settings, WholeNumber
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Count, Positive, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.stochastic_gradient import samplers
 from bandgap.research.stochastic_gradient.gradients import control_variate

@@ -21,9 +21,9 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from bandgap.foundation.config import Count, Settings, WholeNumber
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import (
     ATTEMPTS,

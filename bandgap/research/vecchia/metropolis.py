@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandgap.foundation.config import Count, Settings, WholeNumber
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.vecchia.chains import Draws, check_thin, run_chains
 from bandgap.research.vecchia.engines import can_move

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from annotated_types import Ge
 
+from bandgap.foundation.config import Count, ProperShare, Settings, ShareAboveZero, WholeNumber
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, ProperShare, Settings, ShareAboveZero, WholeNumber
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.vecchia.batched import BatchedSites
 from bandgap.research.vecchia.chains import Draws, run_chains

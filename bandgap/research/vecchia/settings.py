@@ -5,8 +5,8 @@ from typing import Annotated, Literal, get_args
 
 from annotated_types import Interval
 
+from bandgap.foundation.config import Count, Settings, WholeNumber
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.settings import Count, Settings, WholeNumber
 from bandgap.research.vecchia.engines import Engine
 from bandgap.research.vecchia.first_order import FirstOrderConfig
 from bandgap.research.vecchia.langevin import LangevinConfig

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from bandgap.foundation.config import Count, Settings, ShareAboveZero
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.foundation.settings import Count, Settings, ShareAboveZero
 from bandgap.inference.checkpoints import Checkpoint, content_of, read, write
 from bandgap.research.vecchia.langevin import batch_of
 from bandgap.research.vecchia.ordering import Floats

@@ -7,10 +7,9 @@ from typing import Any, Final, Literal, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.config import from_dict
+from bandgap.foundation.config import Settings, from_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.foundation.settings import Settings
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from bandgap.foundation.settings import Positive, ProperShare
+from bandgap.foundation.config import Positive, ProperShare
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
