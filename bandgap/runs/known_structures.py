@@ -41,8 +41,8 @@ class KnownStructures:
 def save_known(folder: Path, structures: NearCopies, *, n_learned: int) -> None:
     """Write what tells the structures of a run into its folder, the first `n_learned` taught it."""
     ids = tuple(record.id for record in structures.records)
-    known = KnownStructures(ids, n_learned, StoredDistances.of(structures))
-    save_fields(known, folder / KNOWN)
+    distances = StoredDistances.of(structures)
+    save_fields(KnownStructures(ids, n_learned, distances), folder / KNOWN)
 
 
 def load_known(folder: Path) -> KnownStructures | None:

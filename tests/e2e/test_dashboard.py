@@ -90,9 +90,11 @@ def test_open_popover_is_legible_in_the_dark_theme(visited: Page) -> None:
     opener.click()  # the pointer stays on it
     caption = visited.get_by_test_id("stPopoverBody").get_by_test_id("stCaptionContainer")
     expect(caption).to_be_visible()
-    shown = {"Figure for a paper", caption.inner_text()}
+    popover_texts = {"Figure for a paper", caption.inner_text()}
     expect_soon(
-        visited, lambda: shown & {*faint_texts(visited, least=4.5)}, lambda texts: not texts
+        visited,
+        lambda: popover_texts & {*faint_texts(visited, least=4.5)},
+        lambda texts: not texts,
     )
     expect_no_serious_findings(visited)
     visited.keyboard.press("Escape")
