@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.predictions.table import COLUMNS, read_predictions_csv
+from bandgap.predictions.table import COLUMNS, DOMAIN_P, read_predictions_csv
 from bandgap.sources.proposed import Target, propose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +22,7 @@ def code_blocks(language: str) -> list[str]:
 def check_predictions(path: Path) -> None:
     """Check the predictions of the new crystals of the demo."""
     table = read_predictions_csv(path)
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == (*COLUMNS, DOMAIN_P)
     assert set(table["status"]) == {"ok", "warning", "refused"}
     predicted = table[table["status"] != "refused"]
     assert (predicted["lower_eV"] < predicted["mean_eV"]).all()

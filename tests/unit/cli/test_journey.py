@@ -8,7 +8,7 @@ import ase.io
 import numpy as np
 import pytest
 
-from bandgap.predictions.table import COLUMNS, read_predictions_csv
+from bandgap.predictions.table import COLUMNS, DOMAIN_P, read_predictions_csv
 from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import Run, Shell
 
@@ -52,7 +52,7 @@ def test_journey_from_molecules_to_evaluated_predictions(
     assert "61 structures: 60 ready, 0 with a warning, 1 refused." in predicted.stderr
     assert "broken.cif: " in predicted.stderr
     rows = read_predictions_csv(table)
-    assert tuple(rows.columns) == COLUMNS
+    assert tuple(rows.columns) == (*COLUMNS, DOMAIN_P)
     assert len(rows) == 61
     assert set(rows["level"]) == {0.9} and set(rows["level_of_theory"]) == {"PBE"}
     assert rows["status"].tolist().count("refused") == 1
@@ -201,7 +201,6 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
     ("method", "expected"),
     [
         ("pbp", "features had lower errors on every set tested."),
-        ("sspbp", "Neither more accurate nor faster."),
         ("ulisse_gp", "A study: slower at every size tested."),
     ],
 )

@@ -13,7 +13,7 @@ from bandgap.evaluation.calibrators import Calibrator, save_calibrator
 from bandgap.evaluation.heldout import figures_at, load_heldout
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.predictions.store import load_predictions
-from bandgap.predictions.table import COLUMNS
+from bandgap.predictions.table import COLUMNS, DOMAIN_P
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
@@ -125,7 +125,7 @@ def test_warnings_of_chains_that_have_not_agreed_stand_in_the_manifest(manifest)
 def test_test_predictions_are_written_as_table_and_with_all_quantiles(bayes, manifest):
     with (bayes / "predictions.csv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == (*COLUMNS, DOMAIN_P)
     assert [row[0] for row in rows[1:]] == manifest["split"]["test"]
     stored = load_predictions(bayes / "quantiles.safetensors")
     assert stored.ids == tuple(manifest["split"]["test"])
@@ -246,7 +246,7 @@ def test_prediction_of_refused_structures_alone_is_all_empty(bayes, world):
 def test_prediction_of_nothing_is_an_empty_table(bayes):
     predictions = predict_run(bayes, [])
     assert len(predictions) == 0
-    assert predictions.to_frame().columns.tolist() == list(COLUMNS)
+    assert predictions.to_frame().columns.tolist() == [*COLUMNS, DOMAIN_P]
 
 
 def test_level_of_theory_travels_to_the_predictions(bayes, world):

@@ -19,7 +19,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.batching import Batcher, Counts, PendingRequest, _answer
 from bandgap.jobs.service.models import ServedModel, load_models
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
-from bandgap.predictions.table import COLUMNS
+from bandgap.predictions.table import COLUMNS, DOMAIN_P
 from bandgap.structures import read_paths
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
@@ -65,7 +65,7 @@ def test_bare_file_is_answered_as_predict_answers_it(
     answer = client.post("/predict", params=params, content=mixed.read_bytes())
     assert answer.status_code == 200 and answer.json()["model"] == "bayesian"
     assert_same(answer, predict(runs.bayesian, mixed, level=level, interval=interval))
-    assert list(answer.json()["rows"][0]) == list(COLUMNS)
+    assert list(answer.json()["rows"][0]) == [*COLUMNS, DOMAIN_P]
     statuses = [row["status"] for row in answer.json()["rows"]]
     assert statuses.count("refused") == 2 and {"ok", "warning"} & set(statuses)
     bad = answer.json()["rows"][6]
