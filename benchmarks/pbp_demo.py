@@ -36,7 +36,7 @@ SIDES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     OURS: ("pbp", {}),
     "pbp, 6 passes": ("pbp", {"passes": 6}),
     "pbp, 6 passes, rows counted again (adf)": ("pbp", {"passes": 6, "likelihood": "adf"}),
-    "sspbp": ("sspbp", {}),
+    "sspbp": ("pbp", {"zero_probabilities": True}),
     "fine_tune": ("fine_tune", {}),
     "last_layer_ridge": ("last_layer_ridge", {}),
 }

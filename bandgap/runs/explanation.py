@@ -49,7 +49,7 @@ N_LABELS: Final = 5
 N_FEATURES: Final = 8
 MAX_STRUCTURES: Final = 500  # in one call; all weights of all labels are in memory
 # Draws of their output layer are weighted bootstraps, not of a posterior with normal noise.
-_BOOTSTRAPPED: Final = ("nptl", "nptl_head", "nptl_soup", "nptl_greedy_soup")
+_BOOTSTRAPPED: Final = ("nptl", "nptl_head", "nptl_soup")
 
 
 @checked_keywords()

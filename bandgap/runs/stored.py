@@ -22,6 +22,7 @@ from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import (
+    EARLIER_METHODS,
     SCHEMA,
     damage_reported,
     read_manifest,
@@ -131,6 +132,8 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     """
     path = as_folder(folder, name="folder of the run")
     manifest = read_manifest(path, kind="run")
+    name = manifest["method"]
+    manifest["method"] = EARLIER_METHODS[name][0] if name in EARLIER_METHODS else name
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = _posterior_of(path, manifest)

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +25,11 @@ LEARNING_CURVE = "learning_curve.json"  # in the folder of a run whose curve was
 KNOWN = "known.safetensors"  # ids and distances of the structures of a run
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
 OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures
+# Methods of earlier versions, with the method that each is a setting of. Until the next release.
+EARLIER_METHODS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+    "sspbp": ("pbp", {"zero_probabilities": True}),
+    "nptl_greedy_soup": ("nptl_soup", {"soup": "greedy"}),
+}
 
 
 def versions() -> dict[str, str]:

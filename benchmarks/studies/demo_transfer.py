@@ -82,7 +82,7 @@ PRIORS = {
 SOUPS = {
     "NPTL": Fit("nptl", {}),
     "uniform soup": Fit("nptl_soup", {}),
-    "greedy soup": Fit("nptl_greedy_soup", {}),
+    "greedy soup": Fit("nptl_soup", {"soup": "greedy"}),
     "fine-tune": Fit("fine_tune", {}),
 }
 SHORT_CHAINS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 10, "max_steps": 6}}
@@ -92,12 +92,6 @@ BRIEF: dict[str, dict[str, Any]] = {
     "mc_dropout": {"passes": 10, "training": {"max_epochs": 3}},
     "nptl": {"samples": 3, "choice_samples": 1, "alphas": [1.0], "training": {"epochs": 2}},
     "nptl_soup": {"samples": 3, "choice_samples": 1, "alphas": [1.0], "training": {"epochs": 2}},
-    "nptl_greedy_soup": {
-        "samples": 3,
-        "choice_samples": 1,
-        "alphas": [1.0],
-        "training": {"epochs": 2},
-    },
     "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.01], "training": {"epochs": 2}},
     "ensemble": {"members": 2, "fold_members": 1, "training": {"epochs": 2}},
     "ptyl": {"members": 2, "fold_members": 1, "gammas": [100.0], "training": {"epochs": 2}},

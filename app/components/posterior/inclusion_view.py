@@ -27,7 +27,7 @@ def inclusion(files: RunFiles) -> None:
     st.subheader(
         "Which weights take part",
         anchor=False,
-        help=_HELP + help_link("research/methods", "sspbp"),
+        help=_HELP + help_link("research/methods", "pbp"),
     )
     st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
     figure(

@@ -5,16 +5,18 @@ precision for each layer. Stochastic EP (Li et al., 2015) counts every row once,
 count them in every pass. Weights are independent normals, and their moments go through the network
 in closed form: no draws, no learning rate. Units of a layer share uncertain inputs; with two or
 more hidden layers the moments neglect this dependence.
+
+With `zero_probabilities` it is SSPBP ("Probabilistic neural networks", thesis, 2022, chapter 3): a
+message contains the probability that a unit is exactly zero. A network with biases, as every source
+has, gets the same posterior up to rounding: after the next layer no unit is zero with certainty,
+and a layer uses only mean and variance. SSPBP adds how often each weight is active (`inclusion`).
 """
 
-from functools import partial
 from typing import Final
 
 from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method
-
-fit: Final = partial(fit_by_moments, zero_probabilities=False)
 
 METHOD: Final = Method(
     name="pbp",
@@ -29,6 +31,6 @@ METHOD: Final = Method(
     duration="seconds",
     cost=Cost(2.5, 10.0),
     config=MomentTransferConfig,
-    fit=fit,
+    fit=fit_by_moments,
     new_elements=True,
 )

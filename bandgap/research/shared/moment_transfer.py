@@ -1,6 +1,6 @@
 r"""Transfer by passes over the rows: normal weights around the source's, updated by moments.
 
-`pbp` and `sspbp` use it. Before any row, the weight of layer l is N(mu0, 1 / lambda_l), mu0 the
+Before any row, the weight of layer l is N(mu0, 1 / lambda_l), mu0 the
 source's weight and E 1 / lambda_l = v0, lambda_l ~ Gamma(6, 5 v0). Units are those in which every
 input of a unit counts the same, W = sqrt(c) [weight, bias]. v0 is the candidate with the highest
 log evidence in one pass: the evidence of a sequence is the sum of log Z of its rows (Dawid, 1984).
@@ -48,6 +48,9 @@ class MomentTransferConfig(Scales):
 
     Parameters
     ----------
+    zero_probabilities
+        Whether messages contain the probability that a unit is exactly zero (SSPBP), which gives
+        how often each weight is active. The posterior is the same up to rounding.
     likelihood
         "sep" counts no row twice; "adf" counts all rows in every pass. The paper has "adf"; "sep"
         because counting rows again makes the uncertainty of the weights collapse.
@@ -62,6 +65,7 @@ class MomentTransferConfig(Scales):
     passes: Count = 1
     batch_size: Annotated[int, Interval(ge=1, le=MAX_BATCH)] = 10
     prior_step: bool = True
+    zero_probabilities: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +90,6 @@ def fit_by_moments(
     data: TargetData,
     config: MomentTransferConfig,
     *,
-    zero_probabilities: bool,
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -101,8 +104,6 @@ def fit_by_moments(
         Training rows: features (n, p) and gaps in eV.
     config
         Settings.
-    zero_probabilities
-        Whether messages contain the probability that a unit is exactly zero (`sspbp`).
     seed
         Seed of the order of the rows.
     device
@@ -121,9 +122,7 @@ def fit_by_moments(
     x = clipped_features(standardiser, data.features, limit=CLIP)
     layers = [layer.double().numpy() for layer in layers_of(source.params)]
     problem = _MomentProblem(layers, x, standardiser.gaps(data.gaps_eV))
-    variances, figures = _choose_variances(
-        problem, config, zero_probabilities=zero_probabilities, seed=seed, progress=progress
-    )
+    variances, figures = _choose_variances(problem, config, seed=seed, progress=progress)
     start = belief_around(problem.layers, variances)
     belief = start
     rng = _generator(seed, 1)
@@ -135,7 +134,7 @@ def fit_by_moments(
             problem.y,
             rng=rng,
             batch=config.batch_size if pass_number else 1,
-            atoms=zero_probabilities,
+            atoms=config.zero_probabilities,
             phase=f"pass {pass_number + 1} of {config.passes}",
             progress=progress,
         )
@@ -148,7 +147,7 @@ def fit_by_moments(
     diagnostics = Diagnostics(
         figures,
         _warnings(config, figures, n=len(x)),
-        _inclusion(belief, x) if zero_probabilities else {},
+        _inclusion(belief, x) if config.zero_probabilities else {},
     )
     return FactorisedNetworkPosterior(standardiser, belief.weights, belief.noise, CLIP, diagnostics)
 
@@ -157,7 +156,6 @@ def _choose_variances(
     problem: _MomentProblem,
     config: MomentTransferConfig,
     *,
-    zero_probabilities: bool,
     seed: int,
     progress: Progress,
 ) -> tuple[tuple[float, ...], dict[str, float]]:
@@ -173,7 +171,7 @@ def _choose_variances(
             problem.x,
             problem.y,
             rng=_generator(seed, 0),
-            atoms=zero_probabilities,
+            atoms=config.zero_probabilities,
             phase=f"prior variance {name.replace('_', ' ')}",
             progress=progress,
         )

@@ -8,17 +8,15 @@ import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import forward
-from bandgap.research.methods import pbp, sspbp
-from bandgap.research.shared.moment_transfer import MomentTransferConfig
+from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}
 
 
-def fitted(source, target, *, method=pbp, seed=0, **settings):
-    config = MomentTransferConfig(**settings)
-    return method.fit(source, target, config, seed=seed)
+def fitted(source, target, *, seed=0, **settings):
+    return fit_by_moments(source, target, MomentTransferConfig(**settings), seed=seed)
 
 
 def test_prior_without_variance_is_the_source_itself(source_of, target):
@@ -65,7 +63,9 @@ def test_data_that_the_source_explains_choose_a_small_variance_and_others_a_larg
 
 
 def test_sspbp_has_the_posterior_of_pbp_and_says_which_weights_take_part(source_of, target):
-    plain, atoms = (fitted(source_of(seed=3), target, method=m) for m in (pbp, sspbp))
+    plain, atoms = (
+        fitted(source_of(seed=3), target, zero_probabilities=value) for value in (False, True)
+    )
     for a, b in zip(plain.weights.means, atoms.weights.means, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-7, atol=1e-10)
     assert not plain.diagnostics.record

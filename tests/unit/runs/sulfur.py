@@ -14,7 +14,6 @@ QUICK = {
     "sghmc": {},
     "nptl": {"samples": 10},
     "nptl_soup": {"samples": 10},
-    "nptl_greedy_soup": {"samples": 10},
 }
 
 

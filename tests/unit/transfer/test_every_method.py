@@ -24,7 +24,6 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData, get_method
-from bandgap.transfer.shared.folds import held_out_masks
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 
 DESCRIPTOR = DescriptorConfig(
@@ -54,8 +53,6 @@ SEEDLESS = {"gaussian_process"}  # the search for its scales ends at the same pl
 FROM_THE_MEAN = {"btl_pcp_vi"}
 # Methods that fit slopes and levels of the networks' predictions themselves.
 OWN_GAP_SCALE = {"feature_gp"}
-# Methods whose scales are those of the rows that are not held out.
-HOLDS_ROWS_OUT = {"nptl_greedy_soup"}
 ON_ONE_SCALE = {name: method for name, method in SCALED.items() if name not in OWN_GAP_SCALE}
 every_scaled_method = pytest.mark.parametrize("method", ON_ONE_SCALE.values(), ids=ON_ONE_SCALE)
 
@@ -96,11 +93,7 @@ def scale_of(method, source, data, **choice):
     start = (
         replace(source, params=source.variational.mean) if method.name in FROM_THE_MEAN else source
     )
-    rows = np.ones(data.gaps_eV.size, dtype=bool)
-    if method.name in HOLDS_ROWS_OUT:
-        (rows,) = held_out_masks(rows.size, rule="val", seed=0)
-        assert not rows.all()
-    return standardiser_for(start, data.features[rows], data.gaps_eV[rows], **choice)
+    return standardiser_for(start, data.features, data.gaps_eV, **choice)
 
 
 @dataclass(frozen=True, eq=False)
