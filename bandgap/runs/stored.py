@@ -132,8 +132,8 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     """
     path = as_folder(folder, name="folder of the run")
     manifest = read_manifest(path, kind="run")
-    name = manifest["method"]
-    manifest["method"] = EARLIER_METHODS[name][0] if name in EARLIER_METHODS else name
+    if manifest.get("method") in EARLIER_METHODS:
+        manifest["method"] = EARLIER_METHODS[manifest["method"]][0]
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = _posterior_of(path, manifest)
