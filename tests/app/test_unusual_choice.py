@@ -13,7 +13,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import QUANTILES, load_predictions
-from bandgap.predictions.withholding import IntervalChanges
+from bandgap.runs.requests import PredictRequest
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
 
@@ -120,9 +120,7 @@ def test_companion_of_the_download_has_the_changes(
             run=run,
             prediction=prediction,
             name="waters",
-            level=0.95,
-            kind="prediction",
-            changes=IntervalChanges(widen_below_p=0.05, widen_factor=3.0),
+            request=PredictRequest(widen_below_p=0.05, widen_factor=3.0),
             columns=["domain_p"],
             counts={"all": 2},
         )
