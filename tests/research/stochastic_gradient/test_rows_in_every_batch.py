@@ -80,7 +80,7 @@ def spread(sampler, fixed, *, draws=400):
     start = (
         torch.randn(1500, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / 8.0
     )
-    run = RunConfig(draws // 4, draws, draws, batch_size=8, longest_move=np.inf)
+    run = RunConfig(draws // 4, draws, draws, batch_size=8, longest_move=1e30)
     draws, _ = sample(
         lone_row(),
         sampler,

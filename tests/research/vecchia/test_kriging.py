@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import bandgap
 from bandgap.foundation.errors import InputError
 from bandgap.research.vecchia import gp
 from bandgap.research.vecchia.kriging import Observed, predict
@@ -209,10 +208,6 @@ def test_observations_that_the_trend_explains_are_refused(excess):
 def test_smoothness_is_chosen_by_likelihood():
     points, rows, y = field(250, 2, Theta(2.0, 1.0, 0.5, 0.01), seed=6)
     assert gp.fit(points, y, gp.GPConfig(sampler="none"), covariates=rows).nu == 0.5
-
-
-def test_gp_is_public():
-    assert bandgap.gp is gp
 
 
 def test_prediction_refuses_other_numbers_of_columns():
