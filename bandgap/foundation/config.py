@@ -132,7 +132,8 @@ def _accepted_items(arguments: tuple[Any, ...], limits: list[Any]) -> str:
     for one, several in many.items():
         if words.startswith(one):
             is_filled = any(getattr(limit, "min_length", 0) for limit in limits)
-            first = "one or more " if is_filled else ""
+            several_texts = "a list of " if one == "text" else ""
+            first = "one or more " if is_filled else several_texts
             last = ", none twice" if _DISTINCT in limits else ""
             return first + words.replace(one, several, 1) + last
     return "a list"
