@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.lazy import Registry, names_of
 from bandgap.posterior.protocol import (
     Diagnostics,
@@ -77,7 +77,7 @@ def restored_posterior(
 ) -> Posterior:
     """Build a posterior from its `stored_fields`, also with the names of earlier versions.
 
-    Raises InputError for a kind that does not exist, and ValueError or KeyError for tensors that
+    Raises ArtifactError for a kind that does not exist, and ValueError or KeyError for tensors that
     are not those of its fields.
     """
     from bandgap.posterior.earlier_names import with_names_of_today
@@ -92,8 +92,9 @@ def restored_posterior(
 
 def _class_of(kind: str) -> Any:
     if kind not in KINDS:
-        raise InputError(
-            f"posterior of kind {kind!r} does not exist here. Accepted: {', '.join(KINDS)}."
+        raise ArtifactError(
+            f"posterior of kind {kind!r} does not exist here. Install the package that has it. "
+            f"Installed: {', '.join(KINDS)}."
         )
     return KINDS[kind]
 

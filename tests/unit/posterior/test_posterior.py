@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.perceptron import forward
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import (
@@ -289,6 +289,6 @@ def test_mixture_of_different_numbers_of_draws_is_refused():
 
 def test_unknown_kind_is_refused():
     with pytest.raises(
-        InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"
+        ArtifactError, match="posterior of kind 'magic' does not exist here. Install the package"
     ):
         restored_posterior({}, {"kind": "magic"}, Diagnostics())
