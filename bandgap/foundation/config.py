@@ -128,12 +128,13 @@ def bounds(limits: Iterable[Any]) -> dict[str, float]:
 def _accepted_items(arguments: tuple[Any, ...], limits: list[Any]) -> str:
     """Return what a list of such items accepts as text."""
     words = accepted(arguments[0])
+    is_filled = any(getattr(limit, "min_length", 0) for limit in limits)
+    if words == "text" and not is_filled:
+        return "a list of texts"
     many = {"a whole number": "whole numbers", "a number": "numbers", "text": "texts"}
     for one, several in many.items():
         if words.startswith(one):
-            is_filled = any(getattr(limit, "min_length", 0) for limit in limits)
-            several_texts = "a list of " if one == "text" else ""
-            first = "one or more " if is_filled else several_texts
+            first = "one or more " if is_filled else ""
             last = ", none twice" if _DISTINCT in limits else ""
             return first + words.replace(one, several, 1) + last
     return "a list"
@@ -160,7 +161,9 @@ def _adapter(hint: Any) -> "TypeAdapter[Any]":
 def _instance(hint: Any) -> Any:
     from pydantic import InstanceOf
 
-    return Annotated[hint, InstanceOf()] if dataclasses.is_dataclass(hint) else hint  # type: ignore[type-arg]
+    if not dataclasses.is_dataclass(hint):
+        return hint
+    return Annotated[hint, InstanceOf()]  # type: ignore[type-arg]
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

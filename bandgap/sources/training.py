@@ -117,7 +117,9 @@ def train_source_folder(
         structures = NearCopies([*table.records, *test.records])
         held_out_rows = len(table) + np.arange(len(test))
         held_out = test
-        test_error_eV = rmse(test.gaps_eV, predicted_eV(source, test.features))
+    held_out_eV = predicted_eV(source, held_out.features)
+    if test is not None:
+        test_error_eV = rmse(test.gaps_eV, held_out_eV)
         card = replace(source.card, n_test=len(test), test_rmse_eV=test_error_eV)
         source = replace(source, card=card)
     learned_rows = np.setdiff1d(np.arange(len(table)), held_out_rows)
@@ -126,7 +128,7 @@ def train_source_folder(
         held_out_rows,
         learned_rows=learned_rows,
         gaps_eV=held_out.gaps_eV,
-        predicted_eV=predicted_eV(source, held_out.features),
+        predicted_eV=held_out_eV,
         mean_gap_eV=float(table.gaps_eV[learned_rows].mean()),
     )
     entries = {"tested": tested, "warnings": warnings}

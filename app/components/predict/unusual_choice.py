@@ -64,7 +64,8 @@ def changes_sentence(run: RunRow, request: PredictRequest) -> str:
 
     Empty, with the error on the page, where the run's folder is damaged.
     """
-    changes, level = request.interval_changes, request.probability
+    changes = request.interval_changes
+    level = request.probability
     try:
         heldout = read_heldout_run(run)
         if calibrator := read_calibrator(run.id):
