@@ -19,7 +19,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import EXTXYZ
 from benchmarks.sample_workspace import SampleWorkspace
 from tests.e2e.browsing import PAGES, connections, expect_ready, expect_run, expect_settled
-from tests.e2e.conftest import Dashboard, copied_dashboard
+from tests.e2e.conftest import Dashboard, copied_dashboard, serving
 from tests.unit.calculations.vasprun_text import vasprun
 
 pytestmark = pytest.mark.browser
@@ -156,6 +156,21 @@ def unpressed(elements: Locator) -> Iterator[ElementHandle]:
         button = buttons.first.element_handle()
         button.evaluate("e => { e.dataset.pressed = '' }")
         yield button
+
+
+def test_figure_is_saved_by_the_visitor_where_the_server_has_no_browser(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with serving(tmp_path) as address:
+        page.goto(f"{address}/{PAGES['Source models']}")
+        expect_settled(page, "Source models")
+        page.get_by_role("button", name="Figure for a paper").first.press("Enter")
+        popover = page.get_by_test_id("stPopoverBody")
+        expect(popover.get_by_test_id("stDownloadButton")).to_have_count(1)  # the numbers
+        with page.expect_download() as download:
+            popover.get_by_role("button", name="Download plot").press("Enter")
+        assert IS_WHOLE["svg"](download.value.path().read_bytes())
 
 
 def test_verdicts_of_a_data_set_with_refused_files_are_downloaded(
