@@ -42,6 +42,9 @@ PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, ne
 PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, soap=Soap())
 for _name in ("chgnet", "chgnet-two-layers", "sevennet-mf-0"):
     PRESETS[_name] = DescriptorConfig(potential=_name)
+_WITH_NEIGHBOURS = DescriptorConfig(composition=True, neighbours=True)
+PRESETS["composition-neighbours"] = _WITH_NEIGHBOURS
+PRESETS["composition-neighbours-chgnet"] = replace(_WITH_NEIGHBOURS, potential="chgnet-two-layers")
 PRESETS["bonds"] = DescriptorConfig(bonds=True)
 
 

@@ -1,6 +1,6 @@
-"""Models that were each fitted without one fold of the training rows: kernel expansions and trees.
+"""Models that were each fitted without one fold of the training rows: kernels, trees and networks.
 
-Both are evaluated from stored arrays with numpy alone. As in scikit-learn, the left child of a node
+They are evaluated from stored arrays with numpy alone. As in scikit-learn, the left child of a node
 is taken if the feature, as float32, is at most the threshold. Thresholds are rounded down to
 float32, which changes no decision.
 """
@@ -115,4 +115,41 @@ class TreeModels:
         return total
 
 
-FoldModels = LaplacianModels | TreeModels
+@dataclass(frozen=True, eq=False)
+class NetworkModels:
+    """Networks of ReLU layers on scaled features, one for each fold.
+
+    `layers[l]` are the weights of layer l + 1, (fold, out, in + 1), the bias last; the last layer
+    gives eV.
+    """
+
+    kind: ClassVar[str] = "networks"
+
+    n_features: int
+    columns: NDArray[np.int64]  # features that vary among the training rows
+    mean: Floats  # (column,)
+    scale: Floats  # (column,)
+    layers: tuple[NDArray[np.float32], ...]
+
+    def predict_eV(self, features: Rows) -> Floats:
+        """Return the prediction (fold, m) of every model for raw features (m, p)."""
+        return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
+
+    def _block(self, features: Rows) -> tuple[Floats]:
+        x = columns_of(features, self.columns, n_features=self.n_features)
+        values = ((x - self.mean) / self.scale).astype(np.float32)[None]
+        *hidden, last = self.layers
+        for weights in hidden:
+            values = np.maximum(_affine(values, weights), 0.0)
+        return (_affine(values, last)[:, :, 0].astype(np.float64),)
+
+
+def _affine(values: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return values (fold or 1, m, in) times weights (fold, out, in + 1), with the bias."""
+    result: NDArray[np.float32] = (
+        values @ weights[:, :, :-1].swapaxes(1, 2) + weights[:, None, :, -1]
+    )
+    return result
+
+
+FoldModels = LaplacianModels | TreeModels | NetworkModels

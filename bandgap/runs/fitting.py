@@ -111,7 +111,7 @@ def fit_gaps(
         posterior = fit_gaps(
             method,
             members,
-            TargetData(data.features[:, :column], residuals_eV),
+            TargetData(data.features[:, :column], residuals_eV, groups=data.groups),
             config,
             head=head,
             seed=seed,

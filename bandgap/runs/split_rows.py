@@ -149,6 +149,11 @@ def _groups_to_hold_together(
     return [str(crystal) for crystal in crystals] if len(set(crystals)) < len(crystals) else None
 
 
+def formula_numbers(table: Table) -> Rows:
+    """Return the number (n,) of the formula of every row of a table."""
+    return np.unique(_formulas(table), return_inverse=True)[1].astype(np.int64)
+
+
 def _formulas(table: Table) -> list[str]:
     return [
         reduced_formula(record.atoms.symbols)

@@ -54,7 +54,7 @@ from bandgap.runs.results import (
     table_predictions,
 )
 from bandgap.runs.run_domain import fit_run_domain
-from bandgap.runs.split_rows import split_of, split_on
+from bandgap.runs.split_rows import formula_numbers, split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.runs.unseen_elements import gap_facts
 from bandgap.sources.cards import left_out_sentence
@@ -389,7 +389,12 @@ def fit(
     request = prepared.request
     origin = prepared.origin
     train = tables.train
-    data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
+    data = TargetData(
+        train.inputs,
+        train.gaps_eV,
+        baseline=train.baseline_eV is not None,
+        groups=formula_numbers(train) if request.by_formula else None,
+    )
     refuse_gaps_as_inputs(data, prepared.descriptor.levels, baseline=request.baseline)
     members = origin.members(data)
     head, head_errors_eV = choose_head(

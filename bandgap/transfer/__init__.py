@@ -34,6 +34,7 @@ _CORE = (
     "gaussian_process",
     "random_forest",
     "gradient_boosting",
+    "fresh_networks",
     "parts_gp",
     "stacking",
 )

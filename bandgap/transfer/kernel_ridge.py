@@ -63,7 +63,7 @@ def fit(
     """Fit without each fold in turn on rows (features (n, p), gaps in eV), on the CPU."""
     y = data.gaps_eV
     rows = TrainingRows.of(data.features)
-    fold = fold_of_rows(y.size, folds=config.folds, seed=seed)
+    fold = fold_of_rows(y.size, folds=config.folds, seed=seed, groups=data.groups)
     k = int(fold.max()) + 1
     lengths = np.empty(k)
     intercepts = np.empty(k)

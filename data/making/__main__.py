@@ -119,6 +119,32 @@ def make_inorganic(
 
 
 @app.command(
+    "pbe",
+    cls=CheckedCommand,
+    epilog="Example: python -m data.making pbe --structures crystals.extxyz "
+    "--structures metals.extxyz --out data/models",
+)
+def make_pbe(
+    structures: Annotated[
+        list[Path], typer.Option(metavar="FILE", help="extXYZ files with gap_eV, 0 for metals.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write the models to.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed. The shipped models have 0.")] = 0,
+) -> None:
+    """Train the shipped models of PBE gaps, with and without CHGNet.
+
+    Takes about 25 minutes on one core, most of it for CHGNet. Needs the extra chgnet.
+    """
+    from data.making.pbe_model import make_models
+
+    with progress_bars() as progress:
+        folders = make_models(
+            structures, out, seed=seed, cache=descriptor_cache(), progress=progress
+        )
+    typer.echo(f"The models are in {', '.join(map(str, folders))}.")
+
+
+@app.command(
     "seal",
     cls=CheckedCommand,
     epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"',

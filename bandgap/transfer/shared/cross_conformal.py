@@ -19,8 +19,17 @@ FOLDS = 10
 PROBABILITY = 0.95  # of the interval that a warning is about
 
 
-def fold_of_rows(n: int, *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return the fold (n,) of every row: random folds of equal sizes, at most n of them."""
+def fold_of_rows(
+    n: int, *, folds: int, seed: int, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the fold (n,) of every row: random folds of equal sizes, at most n of them.
+
+    Rows of one of the `groups` (n,) are in one fold; folds then have as many groups.
+    """
+    if groups is not None:
+        numbers, group_of_row = np.unique(groups, return_inverse=True)
+        if numbers.size < n:
+            return fold_of_rows(numbers.size, folds=folds, seed=seed)[group_of_row]
     order = np.random.default_rng(np.random.SeedSequence([seed, 0xC0F01D])).permutation(n)
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % min(folds, n)

@@ -49,11 +49,14 @@ class TargetData:
     baseline
         Whether the last feature is an estimate of the gap in eV; methods then learn the difference
         to it.
+    groups
+        Numbers (n,) of groups that no fold divides, such as formulas; None for none.
     """
 
     features: NDArray[np.floating[Any]]
     gaps_eV: NDArray[np.float64]
     baseline: bool = False
+    groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         n = self.gaps_eV.shape[0]

@@ -50,7 +50,7 @@ def fit_trees(
     """Grow trees without each fold in turn and store them flat."""
     columns = varying_columns(data.features)
     x = np.ascontiguousarray(data.features[:, columns], dtype=np.float32)
-    fold = fold_of_rows(data.gaps_eV.size, folds=folds, seed=seed)
+    fold = fold_of_rows(data.gaps_eV.size, folds=folds, seed=seed, groups=data.groups)
     with few_blas_threads():
         sums = [
             grow(x[rows], data.gaps_eV[rows], fold_seed(seed, k))

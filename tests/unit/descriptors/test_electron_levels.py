@@ -90,6 +90,7 @@ def test_methods_that_have_levels_as_features_are_those_that_use_the_descriptor(
         "gaussian_process",
         "random_forest",
         "gradient_boosting",
+        "fresh_networks",
         "parts_gp",
         "stacking",
     ]

@@ -59,6 +59,7 @@ QUICK = {
     "gaussian_process": {"restarts": 0},
     "random_forest": {"folds": 5, "trees": 20, "feature_share": 1.0},
     "gradient_boosting": {"folds": 5, "trees": 60, "learning_rate": 0.1, "feature_share": 1.0},
+    "fresh_networks": {"hidden": [32, 16], "epochs": 60, "training": {"batch_size": 16}},
     "parts_gp": {"draws": 16, "proposals": 60, "rounds": 2},
 }
 QUICK["stacking"] = {
@@ -97,6 +98,7 @@ BRIEF = {
     "gaussian_process": {"restarts": 1},
     "random_forest": {"folds": 4, "trees": 2},
     "gradient_boosting": {"folds": 4, "trees": 5},
+    "fresh_networks": {"folds": 4, "hidden": [8], "training": {"warmup_steps": 5}},
     "parts_gp": {"draws": 8, "proposals": 50, "rounds": 2},
 }
 BRIEF["stacking"] = {

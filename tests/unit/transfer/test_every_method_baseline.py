@@ -122,6 +122,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         "stacking",
         "random_forest",
         "gradient_boosting",
+        "fresh_networks",
     }
     for name in set(METHODS) - set(WITHOUT_LEVELS):
         posterior = fit(METHODS[name], source, TargetData(x, y))

