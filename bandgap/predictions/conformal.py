@@ -63,7 +63,9 @@ class ConformalScores:
         InputError
             Where there are too few scores for the level.
         """
-        return conformal_interval(mean, sd=sd, factor=conformal_quantile(self.scores, level))
+        centre = np.asarray(mean, dtype=np.float64)
+        half_width = conformal_quantile(self.scores, level) * np.asarray(sd, dtype=np.float64)
+        return centre - half_width, centre + half_width
 
 
 def scores_of(gaps_eV: Floats, *, mean: Floats, sd: Floats) -> Floats:
@@ -149,16 +151,6 @@ def conformal_quantile(scores: ArrayLike, level: float) -> float:
         )
     k = math.ceil((n + 1) * level - _ROUNDING)
     return float(np.sort(values)[k - 1])
-
-
-def conformal_interval(mean: ArrayLike, *, sd: ArrayLike, factor: float) -> tuple[Floats, Floats]:
-    """Return mean - factor sd and mean + factor sd (n,).
-
-    `factor` is the conformal quantile of |gap - mean| / sd.
-    """
-    centre = np.asarray(mean, dtype=np.float64)
-    half_width = factor * np.asarray(sd, dtype=np.float64)
-    return centre - half_width, centre + half_width
 
 
 def _check_level(level: float) -> None:

@@ -123,22 +123,12 @@ class Predictions:
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        for name in (P_METAL, DOMAIN_P):
+        for name in (*TEXTS, *NUMBERS, P_METAL, DOMAIN_P):
             values = getattr(self, name)
-            if values is not None and values.shape != (n,):
-                raise InputError(f"predictions: {name} has shape {values.shape}, expected ({n},).")
-        for name in TEXTS:
-            if len(getattr(self, name)) != n:
-                raise InputError(
-                    f"predictions: len(ids)={n} but len({name})={len(getattr(self, name))}."
-                )
-        for name in NUMBERS:
             expected = (LEVELS.size, n) if name.startswith("quantiles") else (n,)
-            if getattr(self, name).shape != expected:
-                raise InputError(
-                    f"predictions: {name} has shape {getattr(self, name).shape}, expected "
-                    f"{expected}."
-                )
+            shape = (len(values),) if isinstance(values, tuple) else np.shape(values)
+            if values is not None and shape != expected:
+                raise InputError(f"predictions: {name} has shape {shape}, expected {expected}.")
         unknown = sorted(set(self.status) - set(STATUSES))
         if unknown:
             raise InputError(

@@ -9,7 +9,6 @@ from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.conformal import (
     ConformalScores,
     available,
-    conformal_interval,
     conformal_quantile,
     highest_percent,
     scores_of,
@@ -44,8 +43,8 @@ def test_conformal_interval_has_stated_coverage_for_any_model():
     hits = []
     for _ in range(2000):
         y = rng.exponential(2.0, 40)
-        factor = conformal_quantile(np.abs(y[:39] - 1.0) / 0.3, 0.9)
-        lower, upper = conformal_interval([1.0], sd=[0.3], factor=factor)
+        scores = ConformalScores(("",) * 39, np.abs(y[:39] - 1.0) / 0.3)
+        lower, upper = scores.interval(0.9, mean=[1.0], sd=[0.3])
         hits.append(lower[0] <= y[39] <= upper[0])
     assert np.mean(hits) == pytest.approx(0.9, abs=0.027)
 

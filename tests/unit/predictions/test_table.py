@@ -244,7 +244,7 @@ def test_predictions_of_no_structures_make_an_empty_table():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"files": ("a",)}, r"len\(ids\)=3 but len\(files\)=1"),
+        ({"files": ("a",)}, r"files has shape \(1,\), expected \(3,\)"),
         ({"mean_eV": np.zeros(2)}, r"mean_eV has shape \(2,\), expected \(3,\)"),
         ({"status": ("ok", "refused", "fine")}, "status 'fine'. Accepted: ok, warning, refused"),
         ({"status": ("ok", "ok", "ok")}, "'=cmd\\(\\)' is ok but its mean is nan eV"),
