@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.draft import Draft
-from bandgap.structures.elements import element_of
+from bandgap.structures.elements import chemical_element
 
 GRAMS_PER_CM3 = 1.66053906660  # of one atomic mass unit in 1 Angstrom^3
 # Elements of the molecules and peroxides that pymatgen counts as wholes.
@@ -33,9 +33,9 @@ def parse_formula(text: str) -> dict[str, float]:
         if "".join(a + b for a, b in parts) != token:
             return {}
         for symbol, count in parts:
-            if not element_of(symbol):
+            element = chemical_element(symbol)
+            if not element:
                 return {}
-            element = _element_without_isotope(symbol)
             counts[element] = counts.get(element, 0.0) + (float(count) if count else 1.0)
     return counts if all(count > 0 for count in counts.values()) else {}
 
@@ -77,7 +77,7 @@ def check_formula(draft: Draft, formula: dict[str, float]) -> None:
     difference = formula_difference(draft, formula)
     if not difference:
         return
-    atoms = [symbol for symbol in draft.symbols if _element_without_isotope(symbol) != "H"]
+    atoms = [symbol for symbol in draft.symbols if chemical_element(symbol) != "H"]
     without_hydrogen = {element: n for element, n in formula.items() if element != "H"}
     if without_hydrogen and formula_units(atoms, without_hydrogen) is not None:
         draft.warn(f"{difference}; are hydrogen atoms missing?")
@@ -90,7 +90,7 @@ def check_formula(draft: Draft, formula: dict[str, float]) -> None:
 
 def formula_difference(draft: Draft, formula: dict[str, float]) -> str:
     """Return the sentence that atoms and formula differ, "" if they agree or cannot be compared."""
-    has_hydrogen = any(_element_without_isotope(symbol) == "H" for symbol in set(draft.symbols))
+    has_hydrogen = any(chemical_element(symbol) == "H" for symbol in set(draft.symbols))
     draft.expects_hydrogen = {"H", "C"} <= formula.keys()
     if not draft.symbols or not formula or (draft.expects_hydrogen and not has_hydrogen):
         return ""
@@ -124,18 +124,13 @@ def reduced_formula(symbols: Iterable[str]) -> str:
 def _element_counts(symbols: Iterable[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for symbol, n in Counter(symbols).items():
-        counts[_element_without_isotope(symbol)] += n
+        counts[chemical_element(symbol) or symbol] += n
     return counts
 
 
 @lru_cache(maxsize=256)
 def _atomic_mass(symbol: str) -> float:
-    return float(gemmi.Element(_element_without_isotope(symbol)).weight)
-
-
-def _element_without_isotope(symbol: str) -> str:
-    element = element_of(symbol)
-    return "H" if element in ("D", "T") else element or symbol
+    return float(gemmi.Element(chemical_element(symbol) or symbol).weight)
 
 
 def _hill_formula(counts: dict[str, float]) -> str:

@@ -8,15 +8,15 @@ import io
 import re
 import zipfile
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.draft import Draft
+from bandgap.structures.shapes import cell_lengths_angles
 
 InputFormat = Literal["poscar", "cif"]
-INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 _MAX_NAME = 100
@@ -103,10 +103,7 @@ def poscar_text(structure: Draft, title: str) -> str:
 def cif_text(structure: Draft, title: str) -> str:
     """Return a CIF with all atoms of the cell, in space group P 1."""
     cell, fractional = _cell_and_fractional(structure)
-    lengths = np.linalg.norm(cell, axis=1)
-    pairs = ((1, 2), (0, 2), (0, 1))
-    cosines = [cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in pairs]
-    angles = np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
+    lengths, angles = cell_lengths_angles(cell)
     lines = [f"data_{_UNSAFE.sub('_', title)[:_MAX_NAME] or 'structure'}"]
     lines += [
         f"_cell_length_{name} {length:.10f}" for name, length in zip("abc", lengths, strict=True)

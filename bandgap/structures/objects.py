@@ -12,7 +12,7 @@ import numpy as np
 from ase import Atoms
 
 from bandgap.foundation.arguments import described
-from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.foundation.errors import InputError, quoted
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import Draft, Unreadable, refused_draft
 from bandgap.structures.ids import stated_id, with_unique_ids
@@ -192,9 +192,8 @@ def _draft_of_pymatgen(structure: Any) -> Draft:
     positions = []
     for number, site in enumerate(structure.sites, start=1):
         shares = [(element.symbol, float(amount)) for element, amount in site.species.items()]
-        name = f"{number} ({', '.join(printable(symbol)[:20] for symbol, _ in shares[:1])})"
+        name = f"{number} ({', '.join(symbol[:20] for symbol, _ in shares[:1])})"
         draft.symbols.append(only_element(shares, f"atom {name}"))
-        draft.names.append(name)
         positions.append(site.coords)
     draft.positions = np.array(positions, dtype=float).reshape(-1, 3)
     lattice = getattr(structure, "lattice", None)

@@ -253,26 +253,27 @@ def _from_file(
 def _from_content(
     content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, most: int
 ) -> Iterator[StructureRecord]:
-    drafts = _Drafts(content, form, limits)
-    draft = drafts.next()
+    drafts = _drafts(content, form, limits)
+    draft = next(drafts, "")
     n_records = 0
     n_refused = 0  # in a row
-    while draft is not None and n_records < most and n_refused < MAX_REFUSED:
-        next_draft = drafts.next()
-        is_single = n_records == 0 and next_draft is None
+    while isinstance(draft, Draft) and n_records < most and n_refused < MAX_REFUSED:
+        next_draft = next(drafts, "")
+        is_single = n_records == 0 and not isinstance(next_draft, Draft)
         id = draft.id or (stem if is_single else f"{stem}-{draft.suffix}")
         record = to_record(draft, file=name, id=id, limits=limits)
         n_refused = n_refused + 1 if record.status == "refused" else 0
         yield record
         draft = next_draft
         n_records += 1
-    failure = drafts.failure
-    if draft is not None and n_refused == MAX_REFUSED:
+    if isinstance(draft, str):
+        failure = draft
+    elif n_refused == MAX_REFUSED:
         failure = (
             f"the remaining structures were not read, because {MAX_REFUSED:,} in a row were"
             " refused. Correct the file, or delete these structures from it"
         )
-    elif draft is not None:
+    else:
         failure = (
             f"the remaining structures were not read: the limit is {limits.max_structures:,}"
             f" structures. {_SPLIT_ADVICE}"
@@ -281,30 +282,19 @@ def _from_content(
         yield _refused_record(name, failure or "no structures in the file", form=form.name)
 
 
-class _Drafts:
-    """Read the drafts of a file one at a time.
+def _drafts(content: Text | Content, form: Format, limits: Limits) -> Iterator[Draft | str]:
+    """Yield the drafts of a file, and the reason if reading stops early.
 
-    `failure` is the sentence that says why reading stopped early, "" if it did not. Unexpected
-    errors of a reader are caught as well, so that every file gets a verdict.
+    Unexpected errors of a reader are caught as well, so that every file gets a verdict.
     """
-
-    def __init__(self, content: Text | Content, form: Format, limits: Limits) -> None:
-        self.failure = ""
-        self._form = form
-        self._drafts = read_content(content, form, limits=limits)
-
-    def next(self) -> Draft | None:
-        """Return the next draft, None after the last one."""
-        try:
-            return next(self._drafts, None)
-        except MemoryError:
-            self.failure = f"the file {NO_MEMORY}"
-            return None
-        except Exception as error:
-            _LOG.info("reading a file as %s failed", self._form.name, exc_info=True)
-            reason = " ".join(str(error).split())
-            self.failure = f"cannot be read as {self._form.name} ({type(error).__name__}: {reason})"
-            return None
+    try:
+        yield from read_content(content, form, limits=limits)
+    except MemoryError:
+        yield f"the file {NO_MEMORY}"
+    except Exception as error:
+        _LOG.info("reading a file as %s failed", form.name, exc_info=True)
+        reason = " ".join(str(error).split())
+        yield f"cannot be read as {form.name} ({type(error).__name__}: {reason})"
 
 
 def _opening_failure(error: OSError | ValueError) -> str:

@@ -6,8 +6,8 @@ imports only numpy and safetensors.
 """
 
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -61,13 +61,6 @@ class Shape:
     contact_pair: tuple[int, int] = (0, 0)
     n_molecules: int = 0
 
-    @property
-    def bond_vectors(self) -> Floats:
-        """Vectors (bond, 3), Angstrom, from the first atom of a bond to the second or its image."""
-        first = self.positions[self.bonds[:, 0]]
-        second = self.positions[self.bonds[:, 1]]
-        return np.asarray(second + self.shifts @ self.cell - first, dtype=np.float64)
-
 
 def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
     """Write one shape for every row of a data set, None for a refused structure.
@@ -94,12 +87,10 @@ def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
 def has_shapes(path: Path, n: int) -> bool:
     """Return whether a file contains the shapes of `n` rows."""
     try:
-        with safe_open(str(path), framework="numpy") as stored:
-            stored_format = (stored.metadata() or {}).get("format")
-            n_rows = stored.get_slice("cells").get_shape()[0]
-    except DAMAGE:
+        with _opened(path) as stored:
+            return bool(stored.get_slice("cells").get_shape()[0] == n)
+    except ArtifactError:
         return False
-    return bool(stored_format == FORMAT and n_rows == n)
 
 
 def _arrays(
@@ -126,43 +117,35 @@ def load_shape(path: Path, row: int) -> Shape | None:
 
     Raises ArtifactError if the file is missing or damaged, or has no such row.
     """
-    try:
-        with safe_open(str(path), framework="numpy") as stored:
-            if (stored.metadata() or {}).get("format") != FORMAT:
-                raise ValueError("another format")
-            tensor = stored.get_slice
-            if not 0 <= row < tensor("cells").get_shape()[0]:
-                raise ValueError(f"no row {row}")
-            start = [
-                int(tensor(name)[row - 1 : row][0]) if row else 0
-                for name in ("atom_ends", "bond_ends")
-            ]
-            end = [int(tensor(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
-            if end[0] == start[0]:
-                return None
-            atoms = slice(start[0], end[0])
-            bonds = slice(start[1], end[1])
-            density, shortest, contact = tensor("scalars")[row : row + 1][0].astype(float)
-            counts = [int(value) for value in tensor("counts")[row : row + 1][0]]
-            has_bonds = end[1] > start[1]  # an empty slice at the end is out of bounds
-            return Shape(
-                numbers=tensor("numbers")[atoms],
-                positions=tensor("positions")[atoms].astype(np.float64),
-                cell=tensor("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
-                pbc=tensor("pbc")[row : row + 1][0].astype(bool),
-                bonds=tensor("bonds")[bonds] if has_bonds else _EMPTY.bonds,
-                shifts=tensor("shifts")[bonds] if has_bonds else _EMPTY.shifts,
-                density_g_cm3=float(density),
-                shortest_angstrom=float(shortest),
-                shortest_pair=(counts[0], counts[1]),
-                contact_angstrom=float(contact),
-                contact_pair=(counts[2], counts[3]),
-                n_molecules=counts[4],
-            )
-    except DAMAGE as error:
-        raise ArtifactError(
-            f"{path.name}: the stored structures cannot be read ({error})."
-        ) from error
+    with _opened(path) as stored:
+        tensor = stored.get_slice
+        if not 0 <= row < tensor("cells").get_shape()[0]:
+            raise ValueError(f"no row {row}")
+        start = [
+            int(tensor(name)[row - 1 : row][0]) if row else 0 for name in ("atom_ends", "bond_ends")
+        ]
+        end = [int(tensor(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
+        if end[0] == start[0]:
+            return None
+        atoms = slice(start[0], end[0])
+        bonds = slice(start[1], end[1])
+        density, shortest, contact = tensor("scalars")[row : row + 1][0].astype(float)
+        counts = [int(value) for value in tensor("counts")[row : row + 1][0]]
+        has_bonds = end[1] > start[1]  # an empty slice at the end is out of bounds
+        return Shape(
+            numbers=tensor("numbers")[atoms],
+            positions=tensor("positions")[atoms].astype(np.float64),
+            cell=tensor("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
+            pbc=tensor("pbc")[row : row + 1][0].astype(bool),
+            bonds=tensor("bonds")[bonds] if has_bonds else _EMPTY.bonds,
+            shifts=tensor("shifts")[bonds] if has_bonds else _EMPTY.shifts,
+            density_g_cm3=float(density),
+            shortest_angstrom=float(shortest),
+            shortest_pair=(counts[0], counts[1]),
+            contact_angstrom=float(contact),
+            contact_pair=(counts[2], counts[3]),
+            n_molecules=counts[4],
+        )
 
 
 def load_densities(path: Path) -> Floats:
@@ -170,16 +153,23 @@ def load_densities(path: Path) -> Floats:
 
     Raises ArtifactError where the file is missing or damaged.
     """
+    with _opened(path) as stored:
+        densities = stored.get_tensor("scalars")[:, _NUMBERS.index("density_g_cm3")]
+    return np.asarray(densities, dtype=np.float64)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file of shapes. Errors on reading become ArtifactError."""
     try:
         with safe_open(str(path), framework="numpy") as stored:
             if (stored.metadata() or {}).get("format") != FORMAT:
                 raise ValueError("another format")
-            densities = stored.get_tensor("scalars")[:, _NUMBERS.index("density_g_cm3")]
+            yield stored
     except DAMAGE as error:
         raise ArtifactError(
             f"{path.name}: the stored structures cannot be read ({error})."
         ) from error
-    return np.asarray(densities, dtype=np.float64)
 
 
 def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:

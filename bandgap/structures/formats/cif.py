@@ -7,7 +7,6 @@ that of `bandgap.structures.formats.cif_symmetry`.
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
 from gemmi import cif
 
@@ -26,6 +25,7 @@ from bandgap.structures.formats.cif_values import (
     column,
     has_column,
     number_of,
+    tags_of,
     value_of,
     without_uncertainty,
 )
@@ -316,20 +316,13 @@ def _warn_of_attached_hydrogens(draft: Draft, block: cif.Block, sites: list[Site
 
 def _mask_note(block: cif.Block) -> str:
     """Return a warning if the density of disordered solvent was removed from the data, or ""."""
-    tags = [tag for item in block for tag in _tags(item)]
+    tags = [tag.lower() for tag in tags_of(block)]
     if not any(tag.startswith(_MASKS) for tag in tags):
         return ""
     counts = [block.find_values(tag) for tag in tags if tag.endswith(_MASKED_ELECTRONS)]
     texts = [without_uncertainty(text) for column in counts for text in column]
     n_electrons = sum(float(text) for text in texts if TABLE_NUMBER.fullmatch(text))
     return masked_solvent(f"{n_electrons:g} electrons" if n_electrons else "its electrons")
-
-
-def _tags(item: cif.Item) -> list[str]:
-    """Return the tags of a pair or loop in lower case."""
-    pair: Any = item.pair
-    tags = item.loop.tags if item.loop else [pair[0]] if pair else []
-    return [tag.lower() for tag in tags]
 
 
 def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:

@@ -9,14 +9,13 @@ A47 (1991) 655; the magnetic CIF dictionary (magCIF).
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import gemmi
 import numpy as np
 from gemmi import Op, cif
 
 from bandgap.structures.draft import Unreadable
-from bandgap.structures.formats.cif_values import first_value
+from bandgap.structures.formats.cif_values import first_value, tags_of
 from bandgap.structures.operators import (
     Operations,
     check_group,
@@ -173,7 +172,7 @@ def _without_symbol(block: cif.Block, place: str, *, symbol: str) -> Symmetry:
 def _unread_symmetry(block: cif.Block) -> str:
     """Return a tag that states a symmetry other than P 1 and is none of those that are read."""
     tags_read = {tag.lower() for tag in (*_SYMBOLS, *_HALL, *_NUMBERS, *_CODES)}
-    for tag in _tags(block):
+    for tag in tags_of(block):
         plain_tag = tag.replace(".", "_")
         is_unread = _SYMMETRY_TAG.search(plain_tag) and not _WITHOUT_OPERATORS.search(plain_tag)
         if not is_unread or tag.lower() in tags_read:
@@ -234,7 +233,7 @@ def _refuse_modulated(block: cif.Block, place: str) -> None:
     dimension = first_value(block, ("_cell_modulation_dimension", "_cell.modulation_dimension"))
     if dimension == "0":
         return
-    tags = [tag.lower().replace(".", "_") for tag in _tags(block)]
+    tags = [tag.lower().replace(".", "_") for tag in tags_of(block)]
     for beginning in _MODULATED_TAGS:
         if any(tag.startswith(beginning) for tag in tags):
             raise Unreadable(
@@ -274,14 +273,3 @@ def _operator_text(raw: str) -> str:
     text = str(cif.as_string(raw)).strip()
     first, _, operator = text.partition(" ")
     return operator if first.isdigit() and operator else text
-
-
-def _tags(block: cif.Block) -> list[str]:
-    tags: list[str] = []
-    item: Any  # gemmi's annotations leave the items of a block open
-    for item in block:
-        if item.pair is not None:
-            tags.append(item.pair[0])
-        elif item.loop is not None:
-            tags += item.loop.tags
-    return tags

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from gemmi import cif
 
@@ -46,6 +47,18 @@ def has_column(block: cif.Block, name: str) -> bool:
     """Return whether a block has values in a column of _atom_site."""
     tag = f"_atom_site_{name}"
     return len(block.find_values(tag)) > 0 or len(block.find_values(_dotted(tag))) > 0
+
+
+def tags_of(block: cif.Block) -> list[str]:
+    """Return the tags of all pairs and loops of a block."""
+    tags: list[str] = []
+    item: Any  # gemmi's annotations leave the items of a block open
+    for item in block:
+        if item.pair is not None:
+            tags.append(item.pair[0])
+        elif item.loop is not None:
+            tags += item.loop.tags
+    return tags
 
 
 def without_uncertainty(text: str) -> str:

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from bandgap.structures import read_paths
 from bandgap.structures.draft import Draft
 from bandgap.structures.input_files import (
-    INPUT_FORMATS,
     InputFormat,
     folder_names,
     input_zip,
@@ -31,7 +31,7 @@ def unpacked(folder: Path, archive: bytes) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", INPUT_FORMATS)
+@pytest.mark.parametrize("form", get_args(InputFormat))
 def test_structures_are_the_same_after_writing_and_reading(
     tmp_path: Path, form: InputFormat
 ) -> None:

@@ -62,7 +62,7 @@ def test_last_structure_may_have_no_bonds(tmp_path: Path) -> None:
     assert (
         loaded_shape is not None
         and loaded_shape.bonds.shape == (0, 2)
-        and loaded_shape.bond_vectors.shape == (0, 3)
+        and loaded_shape.shifts.shape == (0, 3)
     )
 
 
@@ -76,12 +76,6 @@ def test_file_of_shapes_does_not_depend_on_the_batch_size(
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
     assert has_shapes(tmp_path / "parts", 20) and not has_shapes(tmp_path / "parts", 21)
     assert not has_shapes(tmp_path / "absent", 20)
-
-
-def test_bond_over_a_cell_face_points_to_the_image() -> None:
-    shape = a_shape(2)
-    moved = shape.positions[1] + [4.0, 0.0, -4.0] - shape.positions[0]
-    np.testing.assert_allclose(shape.bond_vectors, [moved])
 
 
 @pytest.mark.parametrize("damage", ["absent", "cut", "foreign"])
