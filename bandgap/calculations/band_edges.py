@@ -29,15 +29,12 @@ class BandGap:
         Fundamental gap in eV, 0 for a metal.
     kind
         Whether the highest filled and the lowest empty state have the same k-point.
-    direct_gap_eV
-        Smallest gap at one k-point in eV, 0 for a metal.
     problem
         Why a crystal is called a metal, "" if its bands do not overlap.
     """
 
     gap_eV: float
     kind: GapKind
-    direct_gap_eV: float
     problem: str = ""
 
 
@@ -83,15 +80,13 @@ def band_gap(
             raise Unreadable(f"an eigenvalue is not a number, in band {n_bands + 1:,}")
         raise Unreadable(_too_few(n_bands, n_filled, setting=bands_setting))
     if abs(n_filled - round(n_filled)) > WHOLE_WITHIN:
-        return BandGap(0.0, "metal", 0.0, f"{n_electrons:g} electrons leave a band partly filled")
+        return BandGap(0.0, "metal", f"{n_electrons:g} electrons leave a band partly filled")
     if bands.shape[0] == 1:
         return _gap_of_filling(bands, (round(n_filled),), setting=bands_setting)
     if spin_moment is not None:
         n_up = round((n_electrons + spin_moment) / 2)
         if abs(2 * n_up - n_electrons - spin_moment) > 2 * WHOLE_WITHIN:
-            return BandGap(
-                0.0, "metal", 0.0, f"a moment of {spin_moment:g} leaves bands partly filled"
-            )
+            return BandGap(0.0, "metal", f"a moment of {spin_moment:g} leaves bands partly filled")
         return _gap_of_filling(bands, (n_up, round(n_electrons) - n_up), setting=bands_setting)
     return _gap_of_filling(bands, _best_filling(bands, round(n_electrons)), setting=bands_setting)
 
@@ -123,9 +118,9 @@ def _gap_of_filling(
     lowest = np.min([bands[s, :, n] for s, n in enumerate(n_filled)], axis=0)
     gap = float(lowest.min()) - float(highest.max())
     if gap < -ROUNDING_EV:
-        return BandGap(0.0, "metal", 0.0, f"bands overlap by {-gap:.4f} eV")
+        return BandGap(0.0, "metal", f"bands overlap by {-gap:.4f} eV")
     if gap <= ROUNDING_EV:
-        return BandGap(0.0, "metal", 0.0, "the filled and the empty bands touch")
+        return BandGap(0.0, "metal", "the filled and the empty bands touch")
     if gap > LARGEST_GAP_EV:
         raise Unreadable(
             f"the gap of {gap:g} eV is none of a solid: the eigenvalues are damaged, or a band is"
@@ -133,7 +128,7 @@ def _gap_of_filling(
         )
     direct = float((lowest - highest).min())
     kind: GapKind = "direct" if direct - gap <= DIRECT_WITHIN_EV else "indirect"
-    return BandGap(round(gap, 6), kind, round(direct, 6))
+    return BandGap(round(gap, 6), kind)
 
 
 def _too_few(n_bands: int, n_filled: float, *, setting: str) -> str:

@@ -9,6 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 from xml.parsers import expat
 
@@ -107,8 +108,7 @@ def unpacked_head(content: Content, size: int) -> bytes:
     """Return the first `size` bytes after decompression, or those before a damaged place."""
     head = b""
     try:
-        with content.opened() as stream:
-            unpacked = _unpacked(stream)
+        with _unpacked(content) as unpacked:
             while len(head) < size and (piece := unpacked.read(_PIECE_BYTES)):
                 head += piece
     except (Unreadable, OSError, EOFError, zlib.error, zipfile.BadZipFile):
@@ -119,49 +119,32 @@ def unpacked_head(content: Content, size: int) -> bytes:
 def is_packed_badly(content: Content) -> bool:
     """Return whether a file is gzipped but damaged, gzipped twice, or packed in another way."""
     try:
-        with content.opened() as stream:
-            head = stream.read(6)
+        head = content.head(6)
         if not head.startswith(GZIP_MAGIC):
             return head.startswith(tuple(_PACKED))
-        with content.opened() as stream:
-            return _unpacked(stream).read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        with _unpacked(content) as stream:
+            return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
         return True
 
 
-class _Joined:
-    """A stream with its first bytes put back."""
-
-    def __init__(self, head: bytes, stream: Stream) -> None:
-        self._head = head
-        self._stream = stream
-
-    def read(self, size: int = -1, /) -> bytes:
-        n_missing = -1 if size < 0 else max(size - len(self._head), 0)
-        data = self._head + self._stream.read(n_missing)
-        end = len(data) if size < 0 else size
-        self._head = data[end:]
-        return data[:end]
-
-
-def _unpacked(stream: Stream) -> Stream:
-    """Return a stream, decompressed if it is gzipped."""
-    head = stream.read(6)
-    whole_stream = _Joined(head, stream)
-    if head.startswith(GZIP_MAGIC):
-        return gzip.GzipFile(fileobj=whole_stream)  # type: ignore[call-overload, no-any-return]
+@contextmanager
+def _unpacked(content: Content) -> Iterator[Stream]:
+    """Open a stream of a content, decompressed if it is gzipped."""
+    head = content.head(6)
     for magic, name in _PACKED.items():
         if head.startswith(magic):
             raise Unreadable(
                 f"a file packed with {name} is not opened. Unpack it, or pack it with gzip"
             )
-    return whole_stream
+    with content.opened() as stream:
+        is_gzip = head.startswith(GZIP_MAGIC)
+        yield gzip.GzipFile(fileobj=stream) if is_gzip else stream  # type: ignore[call-overload]
 
 
 def _chunks(content: Content) -> Iterator[bytes]:
     """Yield the content of a file in pieces, decompressed."""
-    with content.opened() as packed:
-        stream = _unpacked(packed)
+    with _unpacked(content) as stream:
         is_packed = isinstance(stream, gzip.GzipFile)
         largest = min(MAX_BYTES, max(MAX_RATIO * content.size, 10**7)) if is_packed else MAX_BYTES
         n_bytes = 0

@@ -59,8 +59,6 @@ class VaspRun:
         steps, NaN where there is one step.
     largest_force
         Largest force on an atom in the last step in eV per Angstrom, NaN if none is given.
-    n_other_kpoints
-        Number of k-points of a KPOINTS_OPT file. They are the last ones, with weight 0.
     has_fixed_atoms
         Whether atoms may be fixed (selective dynamics), so that their forces mean nothing.
     """
@@ -79,7 +77,6 @@ class VaspRun:
     n_electronic_steps: int = 0
     energy_changes_eV: tuple[float, float] = (np.nan, np.nan)
     largest_force: float = np.nan
-    n_other_kpoints: int = 0
     has_fixed_atoms: bool = False
 
     def text(self, name: str) -> str:
@@ -230,14 +227,13 @@ class _Handler:
         if energies.shape[0] != run.energies_eV.shape[0]:
             raise Unreadable("the k-points of KPOINTS_OPT have another number of spins")
         n_bands = min(energies.shape[2], run.energies_eV.shape[2])
-        run.n_other_kpoints = energies.shape[1]
         run.energies_eV = np.concatenate(
             [run.energies_eV[:, :, :n_bands], energies[:, :, :n_bands]], axis=1
         )
         run.occupations = np.concatenate(
             [run.occupations[:, :, :n_bands], occupations[:, :, :n_bands]], axis=1
         )
-        run.weights = np.concatenate([run.weights, np.zeros(run.n_other_kpoints)])
+        run.weights = np.concatenate([run.weights, np.zeros(energies.shape[1])])
 
     def _open_block(self) -> "_BandBlock | None":
         """Return the block of eigenvalues that is being read, None outside of them."""

@@ -96,10 +96,9 @@ def from_sites(
     where = f" ({place})" if place else ""
     check_operations(operations, cell, origin=operators_origin)
     sites = _merged_species(sites)
-    _refuse_occupancies(sites, where)
     vectors = cell.vectors
     draft = Draft(pbc=(True, True, True), cell=vectors)
-    _refuse_groups(sites, where, draft=draft)
+    refuse_disorder(sites, where, draft=draft)
     if not sites:
         return draft
     fractional = np.array([site.fractional for site in sites], dtype=float)
@@ -212,7 +211,11 @@ def _merged_species(sites: list[Site]) -> list[Site]:
     return list(merged.values())
 
 
-def _refuse_occupancies(sites: list[Site], where: str) -> None:
+def refuse_disorder(sites: list[Site], where: str, *, draft: Draft) -> None:
+    """Raise Unreadable if a site is partly occupied, or if a disorder assembly has several groups.
+
+    One fully occupied group alone is an ordered component; it gives a warning.
+    """
     for site in sites:
         if not -OCCUPANCY_SLACK <= site.occupancy <= 1 + OCCUPANCY_SLACK:
             raise Unreadable(
@@ -223,13 +226,6 @@ def _refuse_occupancies(sites: list[Site], where: str) -> None:
             raise Unreadable(
                 f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {ADVICE}"
             )
-
-
-def _refuse_groups(sites: list[Site], where: str, *, draft: Draft) -> None:
-    """Raise Unreadable if a disorder assembly has several groups.
-
-    One fully occupied group alone is an ordered component; it gives a warning.
-    """
     grouped_sites = [site for site in sites if site.disorder_group]
     group_of_assembly: dict[str, str] = {}
     for site in grouped_sites:

@@ -16,7 +16,7 @@ from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.operators import operations_from_symbol, parse_operations
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.symmetry import Site, from_sites, refuse_disorder
 from bandgap.structures.unit_cells import UnitCell, unit_cell
 
 _NO_CELL = (1.0, 1.0, 1.0)  # lengths in CRYST1 that mean no crystal
@@ -99,17 +99,8 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
             Site(name, "", (0, 0, 0), o, g)
             for name, o, g in zip(names, occupancies, groups, strict=True)
         ]
-        identity = parse_operations(["x,y,z"])
-        no_crystal = unit_cell([*_NO_CELL, 90, 90, 90], texts=["1", "1", "1", "90", "90", "90"])
-        checked = from_sites(
-            sites,
-            cell=no_crystal,
-            operations=identity,
-            operators_origin="",
-            place="",
-            limits=limits,
-        )
-        draft = Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
+        draft = Draft(symbols=symbols, positions=positions, names=names)
+        refuse_disorder(sites, "", draft=draft)
         _warn_of_guesses(draft, model)
         return draft
     _check_scale(scale, cell.vectors)
