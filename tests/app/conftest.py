@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,9 @@ from bandgap.jobs.workspaces import open_workspace
 from bandgap.runs.requests import TransferRequest
 from bandgap.transfer.shared.cost import Cost
 from tests.app.number_formats import columns_without_format
+
+if TYPE_CHECKING:
+    from tests.app.worlds import Owned
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 WATER = (
@@ -180,6 +184,69 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty workspace."""
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     return empty_workspace(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def both_worlds(tmp_path_factory: pytest.TempPathFactory) -> "tuple[Owned, Owned]":
+    """Alice and Bob in one data directory, which is only copied."""
+    from tests.app.worlds import two_worlds
+
+    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture
+def worlds(
+    both_worlds: "tuple[Owned, Owned]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> "tuple[Owned, Owned]":
+    """Alice and Bob in a data directory of the test."""
+    home = copied_home(both_worlds[0].workspace, tmp_path / "home", monkeypatch)
+    alice, bob = (owned.moved(home) for owned in both_worlds)
+    return alice, bob
+
+
+@pytest.fixture(scope="session")
+def filled_world(tmp_path_factory: pytest.TempPathFactory) -> "Owned":
+    """A workspace with a data set, a source model, two runs and a prediction; only copied."""
+    from tests.app import worlds
+    from tests.app.test_finished_run import train_source
+
+    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    return worlds.with_source(worlds.filled(workspace, "waters"), "my source")
+
+
+@pytest.fixture
+def owned(filled_world: "Owned", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Owned":
+    """The same in a data directory of the test."""
+    return filled_world.moved(copied_home(filled_world.workspace, tmp_path / "home", monkeypatch))
+
+
+@pytest.fixture(scope="session")
+def predicted_waters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+    """A workspace, its run on 40 waters, and its prediction of 12 others; only copied."""
+    example = empty_workspace(tmp_path_factory.mktemp("home"))
+    dataset = example.add_labelled()
+    run, _ = example.add_run(dataset, method="kernel_ridge", source="none", n=40, n_test=20)
+    work_all(example.home)
+    text = b"".join(WATER.replace(b"0.763", f"{0.71 + 0.01 * k:.3f}".encode()) for k in range(12))
+    new = example.library.add_dataset(
+        example.id, "new", purpose="prediction", files=[("new.extxyz", text)]
+    )
+    payload = {"run": run, "dataset": new.id, "name": "new"}
+    job = example.jobs.submit(
+        example.id, "predict", title="Predicting", payload=payload, subject=new.id
+    )
+    work_all(example.home)
+    assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
+    return example, run, job.id
+
+
+def copied_home(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Copy the data directory of a workspace for a test that may change it."""
+    shutil.copytree(workspace.home.folder, folder)
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    return Home(folder)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The bin: what is deleted on a page is restored with all that belonged to it, for 30 days."""
 
-import shutil
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -17,36 +15,15 @@ from bandgap.jobs.deletions import (
     restore,
 )
 from bandgap.jobs.disk import workspace_usage
-from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.home import Home
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.run_notes import RunNote, run_notes, set_run_note
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.worker import work_all
-from tests.app import worlds
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 from tests.app.worlds import Owned
 
 Visit = Callable[..., AppTest]
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Owned:
-    """A workspace with a data set, a source model, two runs and a prediction of an upload."""
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    return worlds.with_source(worlds.filled(workspace, "waters"), "my source")
-
-
-@pytest.fixture
-def owned(filled: Owned, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Owned:
-    """A copy of the workspace, which a test may change."""
-    shutil.copytree(filled.workspace.home.folder, tmp_path / "home")
-    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
-    return filled.moved(Home(tmp_path / "home"))
 
 
 @pytest.fixture

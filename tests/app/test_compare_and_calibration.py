@@ -1,4 +1,4 @@
-"""The pages Compare and Calibration, for trained runs and for workspaces in other states."""
+"""The pages Compare and Calibration for trained runs."""
 
 import base64
 import dataclasses
@@ -56,16 +56,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 @pytest.fixture
-def workspace(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Workspace:
-    """The workspace of the trained runs where a test asks for them, else an empty one."""
-    if "trained" not in request.fixturenames:
-        monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
-        return empty_workspace(tmp_path)
-    trained_workspace: Workspace = request.getfixturevalue("trained").workspace
-    monkeypatch.setenv("BANDGAP_HOME", str(trained_workspace.home.folder))
-    return trained_workspace
+def workspace(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """The workspace of the trained runs."""
+    monkeypatch.setenv("BANDGAP_HOME", str(trained.workspace.home.folder))
+    return trained.workspace
 
 
 @pytest.fixture
@@ -94,38 +88,6 @@ def figures(at: AppTest) -> dict[str, Any]:
     """Return the Plotly figures of a page as plain values, by the title of their x axis."""
     specs = [plain(json.loads(chart.proto.spec)) for chart in at.get("plotly_chart")]
     return {spec["layout"]["xaxis"]["title"]["text"]: spec for spec in specs}
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("compare", "There is no finished run yet. Comparing needs at least 2"),
-        ("calibration", "There is no run yet. Calibration is measured on the structures"),
-    ],
-)
-@pytest.mark.parametrize("with_data", [False, True])
-def test_page_without_runs_shows_what_to_do(
-    visit: Visit, workspace: Workspace, name: str, sentence: str, with_data: bool
-) -> None:
-    if with_data:
-        workspace.add_labelled()
-    assert sentence in texts(visit(name))
-
-
-@pytest.mark.parametrize("state", ["is running", "has failed"])
-def test_pages_of_a_run_that_is_not_finished_say_so(
-    visit: Visit, workspace: Workspace, state: str
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    if state == "has failed":
-        workspace.jobs.end(job.id, "failed", error="no")
-    assert f"There is no finished run yet; the newest one {state}." in texts(
-        visit("calibration", run=run)
-    )
-    assert "There is no finished run yet. Comparing needs at least 2" in texts(
-        visit("compare", run=run)
-    )
 
 
 def test_compare_page_measures_runs_of_one_split_against_the_baseline(

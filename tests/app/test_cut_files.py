@@ -1,7 +1,6 @@
 """Truncated files of finished jobs: pages and jobs name the damage without a traceback."""
 
 import random
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace
-from tests.app.worlds import Owned, two_worlds
+from tests.app.worlds import Owned
 from tests.proof.storm import SEED
 
 Visit = Callable[..., AppTest]
@@ -27,17 +25,9 @@ SHOWN = {
 }
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Owned:
-    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))[0]
-
-
 @pytest.fixture
-def owned(example: Owned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owned:
-    folder = tmp_path / "home"
-    shutil.copytree(example.workspace.home.folder, folder)
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    return example.moved(Home(folder))
+def owned(worlds: tuple[Owned, Owned]) -> Owned:
+    return worlds[0]
 
 
 @pytest.fixture

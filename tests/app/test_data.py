@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.shared.tables import verdict_frame
 from bandgap.datasets.units import TO_EV
+from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
 from bandgap.jobs.listing import numbers_of
@@ -68,6 +70,14 @@ def test_refused_structure_shows_its_reason_instead(visit: Visit, workspace: Wor
     workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
     at = click(visit("data"), "Previous")
     assert "Refused: " in texts(at) and not drawn_structures(at)
+
+
+def test_refused_file_has_no_formula_atoms_or_kind_in_the_csv(workspace: Workspace) -> None:
+    dataset = workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
+    rows = csv_text(verdict_frame(workspace.library.verdicts(dataset))).splitlines()
+    assert rows[0] == "id,file,status,gap_eV,problem,formula,n_atoms,periodic"
+    assert rows[1].startswith("broken,broken.cif,refused,") and rows[1].endswith(",,")
+    assert rows[2] == "water,water.xyz,ready,,,H2O,3,molecule"
 
 
 def test_files_of_the_same_name_in_two_folders_give_two_ids(

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import MAIN, Workspace, texts
 from tests.app.test_actions import click
-from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes, two_worlds
+from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes
 
 Visit = Callable[..., AppTest]
 
@@ -60,14 +60,8 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
-    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
-
-
 @pytest.fixture
-def alice(worlds: tuple[Owned, Owned], monkeypatch: pytest.MonkeyPatch) -> Owned:
-    monkeypatch.setenv("BANDGAP_HOME", str(worlds[0].workspace.home.folder))
+def alice(worlds: tuple[Owned, Owned]) -> Owned:
     return worlds[0]
 
 

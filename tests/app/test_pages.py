@@ -1,4 +1,4 @@
-"""Every page in every state of a workspace: no exception, and its texts."""
+"""What a page shows of data, of a run, and of the worker, besides the texts of test_states."""
 
 import re
 from collections.abc import Callable
@@ -9,21 +9,6 @@ from streamlit.testing.v1 import AppTest
 from tests.app.conftest import BROKEN, WATER, Workspace, texts
 
 Visit = Callable[..., AppTest]
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("data", "Start with the demo data"),
-        ("train", "There are no data yet. A transfer needs structures with known gaps."),
-        ("posterior", "There is no run yet. The posterior is what a finished transfer learned."),
-        ("predict", "There is no run yet. Predicting needs a finished transfer."),
-    ],
-)
-def test_page_of_an_empty_workspace_shows_what_to_do(
-    visit: Visit, name: str, sentence: str
-) -> None:
-    assert sentence in texts(visit(name))
 
 
 def test_upload_is_the_primary_button_of_the_data_page_without_data(visit: Visit) -> None:
@@ -74,14 +59,6 @@ def test_train_page_with_too_few_labels_says_how_many_are_needed(
     )
 
 
-@pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_with_data_only_ask_for_a_run(
-    visit: Visit, workspace: Workspace, name: str
-) -> None:
-    workspace.add_labelled()
-    assert "There is no run yet." in texts(visit(name))
-
-
 def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
@@ -92,23 +69,6 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     assert progress.value == 25
     # The panel shows 30 s minus the time that has passed.
     assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)
-
-
-@pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_with_a_running_job_say_so(
-    visit: Visit, workspace: Workspace, name: str
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    assert "There is no finished run yet; the newest one is running." in texts(visit(name, run=run))
-
-
-def test_data_page_with_a_running_job_still_shows_the_data(
-    visit: Visit, workspace: Workspace
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    assert "**60 structures**" in texts(visit("data", run=run))
 
 
 def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(
@@ -125,14 +85,6 @@ def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(
     ]
     assert "Traceback" not in texts(at)
     assert at.dataframe[0].value["state"][0] == "failed"
-
-
-@pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_of_a_failed_run_say_so(visit: Visit, workspace: Workspace, name: str) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    workspace.jobs.end(job.id, "failed", error="no")
-    assert "There is no finished run yet; the newest one has failed." in texts(visit(name, run=run))
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])

@@ -14,21 +14,36 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import WATER, Workspace, copied_home, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 
 
-@pytest.fixture
-def run(workspace: Workspace, tmp_path: Path) -> str:
-    """A finished run."""
-    source = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
+    """A workspace and its finished run."""
+    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = SourceEntry("demo molecules", str(train_source(tmp_path_factory.mktemp("source"))))
     workspace.library.register_sources({"demo": source})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     work_all(workspace.home)
-    return run
+    return workspace, run
+
+
+@pytest.fixture
+def workspace(
+    example: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """A copy of the workspace, which a test may change."""
+    home = copied_home(example[0], tmp_path / "home", monkeypatch)
+    return Workspace(example[0].id, home)
+
+
+@pytest.fixture
+def run(example: tuple[Workspace, str]) -> str:
+    return example[1]
 
 
 def queued_prediction(workspace: Workspace, run: str) -> Job:

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
 from bandgap.runs.requests import PredictRequest
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import figure, train_source
 
 Visit = Callable[..., AppTest]
@@ -28,10 +27,11 @@ REFUSED = 4
 BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 
 
-@pytest.fixture
-def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
-    """A run, and its finished prediction of 25 structures, the fifth of which is refused."""
-    source = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+    """A workspace, its run, and its prediction of 25 structures, the fifth of which is refused."""
+    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = SourceEntry("demo molecules", str(train_source(tmp_path_factory.mktemp("source"))))
     workspace.library.register_sources({"demo": source})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     files = [
@@ -47,7 +47,18 @@ def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
         workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
     )
     work_all(workspace.home)
-    return run, job.id
+    return workspace, run, job.id
+
+
+@pytest.fixture
+def workspace(example: tuple[Workspace, str, str], monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(example[0].home.folder))
+    return example[0]
+
+
+@pytest.fixture
+def predicted(example: tuple[Workspace, str, str]) -> tuple[str, str]:
+    return example[1:]
 
 
 def test_long_table_has_pages_in_the_selected_order(

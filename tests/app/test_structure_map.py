@@ -1,48 +1,28 @@
 """The map on Result and Predict: button, job, colours, a click and a lasso."""
 
 import json
-import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import WATER, Workspace, drawn_structures, empty_workspace, texts
+from tests.app.conftest import Workspace, copied_home, drawn_structures, texts
 
 Visit = Callable[..., AppTest]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Workspace, str, str]:
-    """A workspace with a run on 40 waters, 20 held out, and a prediction of 12 others."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    dataset = example.add_labelled()
-    run, _ = example.add_run(dataset, method="kernel_ridge", source="none", n=40, n_test=20)
-    work_all(example.home)
-    text = b"".join(WATER.replace(b"0.763", f"{0.71 + 0.01 * k:.3f}".encode()) for k in range(12))
-    new = example.library.add_dataset(
-        example.id, "new", purpose="prediction", files=[("new.extxyz", text)]
-    )
-    payload = {"run": run, "dataset": new.id, "name": "new"}
-    job = example.jobs.submit(
-        example.id, "predict", title="Predicting", payload=payload, subject=new.id
-    )
-    work_all(example.home)
-    assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
-    return example, run, job.id
+Predicted = tuple[Workspace, str, str]
 
 
 @pytest.fixture
-def workspace(tmp_path, trained, monkeypatch) -> Workspace:
+def workspace(
+    tmp_path: Path, predicted_waters: Predicted, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
     """A copy of the workspace, which a test may change."""
-    folder = tmp_path / "home"
-    shutil.copytree(trained[0].home.folder, folder)
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    return Workspace(trained[0].id, Home(folder))
+    example = predicted_waters[0]
+    return Workspace(example.id, copied_home(example, tmp_path / "home", monkeypatch))
 
 
 def button(at: AppTest, label: str):
@@ -83,9 +63,9 @@ def select(at: AppTest, key: str, rows: list[int]) -> AppTest:
 
 
 def test_map_of_a_result_is_computed_once_and_a_lasso_lists_its_structures(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
-    run = trained[1]
+    run = predicted_waters[1]
     at = visit("result", run=run)
     at.toggle(key=f"show-map-{run}").set_value(True).run()
     button(at, "Compute the map").click().run()
@@ -110,9 +90,9 @@ def test_map_of_a_result_is_computed_once_and_a_lasso_lists_its_structures(
 
 
 def test_axes_of_a_result_can_be_the_known_and_the_predicted_gap(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
-    run = trained[1]
+    run = predicted_waters[1]
     at = visit("result", run=run)
     at.toggle(key=f"show-map-{run}").set_value(True).run()
     at.session_state[f"axes-result-{run}"] = "predicted and known"
@@ -126,9 +106,9 @@ def test_axes_of_a_result_can_be_the_known_and_the_predicted_gap(
 
 
 def test_errors_on_the_map_are_those_of_the_test_where_the_gaps_have_changed(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
-    run = trained[1]
+    run = predicted_waters[1]
     row = workspace.library.run(workspace.id, run)
     assert row is not None
     workspace.library.save_gaps(row.dataset, np.ones(60), labels={}, level_of_theory="")
@@ -144,9 +124,9 @@ def test_errors_on_the_map_are_those_of_the_test_where_the_gaps_have_changed(
 
 
 def test_lasso_on_predict_filters_the_table_and_a_click_shows_the_structure(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
-    _, run, prediction = trained
+    _, run, prediction = predicted_waters
     at = visit("predict", run=run, prediction=prediction)
     assert len(at.dataframe[0].value) == 12
     at.toggle(key=f"show-map-{prediction}").set_value(True).run()

@@ -6,10 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared import tables
-from bandgap.jobs.entries import SourceEntry, SystemEntry
-from tests.app import worlds
-from tests.app.conftest import Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from bandgap.jobs.entries import SystemEntry
+from tests.app.conftest import Workspace
 from tests.app.worlds import Owned, nodes
 
 Visit = Callable[..., AppTest]
@@ -28,20 +26,10 @@ PAGES = (
 VIEWS = ("Distributions", "Map", "Known gaps", "Compare with the source")
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Owned:
-    """A workspace with a data set, two runs and a prediction of an upload."""
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    workspace.library.register_system(SystemEntry(python="3.11", versions={"numpy": "2.0"}))
-    return worlds.filled(workspace, "waters")
-
-
 @pytest.fixture
-def workspace(filled: Owned, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("BANDGAP_HOME", str(filled.workspace.home.folder))
-    return filled.workspace
+def workspace(owned: Owned) -> Workspace:
+    owned.workspace.library.register_system(SystemEntry(python="3.11", versions={"numpy": "2.0"}))
+    return owned.workspace
 
 
 def tables_without_csv(at: AppTest) -> list[list[str]]:
@@ -64,9 +52,9 @@ def n_tables(at: AppTest) -> int:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_table_of_a_page_has_a_button_for_its_csv(
-    name: str, visit: Visit, filled: Owned
+    name: str, visit: Visit, owned: Owned
 ) -> None:
-    at = visit(name, **filled.choices)
+    at = visit(name, **owned.choices)
     assert n_tables(at)
     headers = tables_without_csv(at)
     labels = [button.proto.label for button in at.get("download_button")]
@@ -81,17 +69,15 @@ def test_every_table_of_a_page_has_a_button_for_its_csv(
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_table_of_a_view_of_the_data_has_a_button_for_its_csv(
-    view: str, visit: Visit, filled: Owned
+    view: str, visit: Visit, owned: Owned
 ) -> None:
-    at = visit("data", **filled.choices)
+    at = visit("data", **owned.choices)
     at.segmented_control(key="data-view").set_value(view).run()
     assert not at.exception
     assert tables_without_csv(at) == []
 
 
-def test_example_of_an_empty_workspace_has_a_button_for_its_csv(
-    visit: Visit, filled: Owned
-) -> None:
+def test_example_of_an_empty_workspace_has_a_button_for_its_csv(visit: Visit, owned: Owned) -> None:
     at = visit("home", ws="11111111-1111-4111-8111-111111111111")
     assert n_tables(at) == 1
     assert tables_without_csv(at) == []

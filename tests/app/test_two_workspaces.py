@@ -3,47 +3,27 @@
 import contextlib
 import hashlib
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
-from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_dataset, delete_run, rename_dataset, rename_run
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import MAIN, Workspace
-from tests.app.worlds import SECRET, Owned, all_of, two_worlds
+from tests.app.worlds import SECRET, Owned, all_of
 
 Visit = Callable[..., AppTest]
 
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 TABLES = ("dataset", "dataset_file", "structure", "run", "job", "event")
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
-    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
-
-
-@pytest.fixture
-def worlds(
-    example: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Owned, Owned]:
-    """Alice and Bob in a separate data directory for each test."""
-    folder = tmp_path / "home"
-    shutil.copytree(example[0].workspace.home.folder, folder)
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    alice, bob = (owned.moved(Home(folder)) for owned in example)
-    return alice, bob
 
 
 @pytest.fixture

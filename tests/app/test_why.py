@@ -1,6 +1,7 @@
 """Why this number, on the page Predict: button, job, labels with weights and elements."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -11,36 +12,19 @@ from bandgap.jobs.explanations import explanation_path, start_explanation
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.storage.run_archives import run_archive
-from tests.app.conftest import WATER, Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, copied_home, texts
 
 Visit = Callable[..., AppTest]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Workspace, str, str]:
-    """A workspace with a run on 40 waters, 20 held out, and a prediction of 12 others."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    dataset = example.add_labelled()
-    run, _ = example.add_run(dataset, method="kernel_ridge", source="none", n=40, n_test=20)
-    work_all(example.home)
-    text = b"".join(WATER.replace(b"0.763", f"{0.71 + 0.01 * k:.3f}".encode()) for k in range(12))
-    new = example.library.add_dataset(
-        example.id, "new", purpose="prediction", files=[("new.extxyz", text)]
-    )
-    payload = {"run": run, "dataset": new.id, "name": "new"}
-    job = example.jobs.submit(
-        example.id, "predict", title="Predicting", payload=payload, subject=new.id
-    )
-    work_all(example.home)
-    assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
-    return example, run, job.id
+Predicted = tuple[Workspace, str, str]
 
 
 @pytest.fixture
-def workspace(trained, monkeypatch) -> Workspace:
-    """The workspace, which the test changes."""
-    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
-    return trained[0]
+def workspace(
+    tmp_path: Path, predicted_waters: Predicted, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """A copy of the workspace, which a test may change."""
+    example = predicted_waters[0]
+    return Workspace(example.id, copied_home(example, tmp_path / "home", monkeypatch))
 
 
 def pick(at: AppTest, prediction: str, row: int) -> AppTest:
@@ -52,9 +36,9 @@ def pick(at: AppTest, prediction: str, row: int) -> AppTest:
 
 
 def test_button_explains_all_structures_of_a_small_prediction(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
-    _, run, prediction = trained
+    _, run, prediction = predicted_waters
     at = pick(visit("predict", run=run), prediction, 2)
     button = next(b for b in at.button if b.label == "Compare it with the labels")
     button.click().run()
@@ -75,10 +59,10 @@ def test_button_explains_all_structures_of_a_small_prediction(
 
 
 def test_runs_whose_labels_are_not_there_offer_no_comparison_with_them(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters: Predicted
 ) -> None:
     """An added run, and then one whose data set was deleted."""
-    _, run, prediction = trained
+    _, run, prediction = predicted_waters
     library, jobs = workspace.library, workspace.jobs
     archive = run_archive(workspace.home.run_folder(run), name="copy")
     adding = RUNS.add_archive(jobs, library, workspace.id, archive, name="copy")
