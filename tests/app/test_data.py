@@ -11,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared.tables import verdict_frame
-from bandgap.datasets.units import TO_EV
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
@@ -245,62 +244,24 @@ def test_table_with_two_gap_columns_asks_which_one(visit: Visit, workspace: Work
     assert gaps == [None, None]
 
 
-def test_gap_column_of_the_form_is_used_and_the_other_one_is_stored_too(
+def test_columns_and_unit_of_the_form_are_used_and_the_other_gap_column_is_stored_too(
     visit: Visit, workspace: Workspace
 ) -> None:
-    at, gaps = gaps_after_matching(
-        visit, workspace, TWO_GAP_COLUMNS, texts_of={"Gap column": " gap_indirect_eV "}
-    )
-    assert gaps == [6.0, 8.0]
+    table = b"crystal,gap_direct_eV,gap_indirect\na,7.0,6000\nb,9.0,8000\n"
+    names = {"Gap column": " gap_indirect ", "Id column": "crystal"}
+    at, gaps = gaps_after_matching(visit, workspace, table, texts_of=names, unit="meV")
+    assert gaps == pytest.approx([6.0, 8.0])
     assert "Also stored: gap\\_direct\\_eV of 2." in texts(at)
-
-
-def test_gap_column_that_the_table_lacks_is_refused_with_its_headers(
-    visit: Visit, workspace: Workspace
-) -> None:
-    at, gaps = gaps_after_matching(
-        visit, workspace, TWO_GAP_COLUMNS, texts_of={"Gap column": "gap_Ha"}
-    )
-    assert "no column 'gap_Ha'. Found: 'id', 'gap_direct_eV'" in at.error[0].value
-    assert gaps == [None, None]
-
-
-UNUSUAL_ID_COLUMN = b"crystal,gap_eV,gap_pbe_eV\na,7.0,5.0\nb,9.0,6.0\n"
 
 
 def test_table_with_an_unusual_id_column_is_refused_with_what_to_do(
     visit: Visit, workspace: Workspace
 ) -> None:
-    at, gaps = gaps_after_matching(visit, workspace, UNUSUAL_ID_COLUMN, texts_of={})
+    table = b"crystal,gap_eV\na,7.0\nb,9.0\n"
+    at, gaps = gaps_after_matching(visit, workspace, table, texts_of={})
     assert "no column names the structures. Found: 'crystal'" in at.error[0].value
     assert "on the page Data under Known gaps, the field Id column" in at.error[0].value
     assert gaps == [None, None]
-
-
-def test_unusual_id_column_of_the_form_is_used_for_all_gap_columns(
-    visit: Visit, workspace: Workspace
-) -> None:
-    at, gaps = gaps_after_matching(
-        visit, workspace, UNUSUAL_ID_COLUMN, texts_of={"Id column": "crystal"}
-    )
-    assert gaps == [7.0, 9.0]
-    assert "Also stored: gap\\_pbe\\_eV of 2." in texts(at)
-
-
-def test_table_without_a_unit_takes_the_selected_meV(visit: Visit, workspace: Workspace) -> None:
-    at, gaps = gaps_after_matching(
-        visit, workspace, b"id,gap\na,7100\nb,6900\n", texts_of={}, unit="meV"
-    )
-    assert gaps == pytest.approx([7.1, 6.9])
-    assert not at.error
-
-
-def test_all_units_are_offered_for_the_gap_column(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_checked([("water.xyz", WATER)])
-    at = open_view(visit, "Known gaps")
-    box = next(box for box in at.selectbox if box.label == "Unit of the gap column")
-    assert box.options == ["stated in the header", *TO_EV]
-    assert len(TO_EV) == 7
 
 
 def test_numbers_of_files_need_a_unit_in_their_name_or_a_chosen_one(
