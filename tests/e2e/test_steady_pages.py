@@ -15,14 +15,8 @@ from tests.e2e.conftest import PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.browser
 
-STEADY = [
-    "Data",
-    "Train",
-    "Result",
-    "Compare",
-    "Predict",
-    pytest.param("Home", marks=pytest.mark.slow),
-]
+# Pages that the usual tests open, at each width; the others are slow tests.
+STEADY = {1280: ("Data", "Train", "Result", "Compare", "Predict"), 400: ("Compare", "Predict")}
 WITH_TABLES = ("Home", "Data", "Train", "Result", "Compare", "Predict")
 SCROLLING = ("Compare",)  # with more columns than a window has place for
 # Headers that a window of 400 pixels shows without scrolling sideways.
@@ -73,18 +67,25 @@ _MOVES = """() => [...window.pressable]
 _TEXTS = "() => [...window.tableTexts].map(([text, state]) => ({text, ...state}))"
 
 
-@pytest.fixture(params=[1280, 400])
-def fresh_page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+@pytest.fixture
+def fresh_page(browser: Browser, width: int) -> Iterator[Page]:
     """Return a page of a browser that has loaded nothing of Streamlit yet."""
-    with browser.new_context(viewport={"width": request.param, "height": 900}) as context:
+    with browser.new_context(viewport={"width": width, "height": 900}) as context:
         context.set_default_timeout(PATIENCE_MS)
         context.add_init_script(_RECORD)
         yield context.new_page()
 
 
-@pytest.mark.parametrize("title", STEADY)
+@pytest.mark.parametrize(
+    ("title", "width"),
+    [
+        pytest.param(title, width, marks=[] if title in titles else pytest.mark.slow)
+        for width, titles in STEADY.items()
+        for title in WITH_TABLES
+    ],
+)
 def test_buttons_stay_in_place_and_tables_show_whole_texts(
-    fresh_page: Page, dashboard: Dashboard, title: str
+    fresh_page: Page, dashboard: Dashboard, title: str, width: int
 ) -> None:
     fresh_page.goto(dashboard.at(PAGES[title], **dashboard.choices))
     expect_ready(fresh_page, title)
@@ -93,11 +94,9 @@ def test_buttons_stay_in_place_and_tables_show_whole_texts(
     assert len(elements) > 3
     moved = [e for e in elements if e["high"] - e["low"] > LARGEST_MOVE]
     assert moved == []
-    size = fresh_page.viewport_size
-    assert size is not None
-    if size["width"] == 1280 and title in WITH_TABLES:
+    if width == 1280:
         expect_whole_texts(fresh_page, scrolls=title in SCROLLING)
-    if size["width"] == 400:
+    else:
         expect_headers(fresh_page, ON_PHONE.get(title, []))
 
 
