@@ -196,14 +196,6 @@ def test_cancel_requests_the_end_of_the_job_and_shows_it(
     assert "The transfer was cancelled" in texts(visit("train", run=run))
 
 
-def test_another_workspace_shows_nothing_of_this_one(visit: Visit, workspace: Workspace) -> None:
-    dataset = workspace.add_labelled()
-    run, _ = workspace.add_run(dataset)
-    other = visit("train", ws=str(uuid.uuid4()), run=run, data=dataset)
-    assert "There are no data yet." in texts(other)
-    assert "Start with the demo data" in texts(visit("data", ws=str(uuid.uuid4()), data=dataset))
-
-
 def test_address_of_another_workspaces_run_warns_once_and_is_cleared(
     visit: Visit, workspace: Workspace
 ) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import uuid
 import zipfile
 from collections.abc import Callable
 
@@ -186,16 +185,6 @@ def test_archive_that_unpacks_to_more_than_the_quota_is_refused(
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00001")
     at = submit(visit("sources"), archive)
     assert "GB of at most" in at.error[0].value and not workspace.jobs.jobs(workspace.id)
-
-
-def test_added_run_of_another_workspace_is_not_seen(
-    visit: Visit, workspace: Workspace, archive: bytes
-) -> None:
-    submit(visit("sources"), archive)
-    work_all(workspace.home)
-    (run,) = workspace.library.runs(workspace.id)
-    at = visit("result", ws=str(uuid.uuid4()), run=run.id)
-    assert "held-out structures;" not in texts(at)
 
 
 NEW = b"3\nProperties=species:S:1:pos:R:3\nO 0 0 0.119\nH 0 0.76 -0.477\nH 0 -0.76 -0.477\n"

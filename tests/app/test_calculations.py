@@ -127,11 +127,6 @@ def test_upload_without_files_says_what_is_accepted(visit: Visit, workspace: Wor
     assert at.error[0].value.startswith("No file was chosen. Accepted: vasprun.xml of VASP")
 
 
-def test_labelled_data_set_offers_to_train_on_it(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled(30)
-    assert "Train on these" in [button.label for button in visit("data").button]
-
-
 def test_data_set_whose_labelling_was_stopped_can_be_checked_again(
     visit: Visit, workspace: Workspace
 ) -> None:

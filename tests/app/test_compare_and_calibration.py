@@ -240,12 +240,6 @@ def test_pages_of_a_damaged_run_say_what_is_safe(
         assert len(comparison(at).value) == 2
 
 
-def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained) -> None:
-    stranger = "00000000-0000-4000-8000-000000000000"
-    at = visit("compare", ws=stranger, runs=f"{trained.large},{trained.small}")
-    assert "There is no finished run yet." in texts(at) and not at.dataframe
-
-
 def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels() -> None:
     from app.components.compare.compare_view import figure_columns
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -174,32 +173,13 @@ def test_posterior_page_of_a_point_estimate_shows_that_there_is_no_posterior(
     assert not at.get("plotly_chart")
 
 
-def test_another_workspace_cannot_predict_with_the_run(
-    workspace: Workspace, trained: Trained
-) -> None:
-    stranger = str(uuid.uuid4())
-    dataset = workspace.library.add_dataset(
-        stranger, "x", purpose="prediction", files=[("new.xyz", WATER)]
-    )
-    payload = {"run": trained.fine_tuned, "dataset": dataset.id}
-    job = workspace.jobs.submit(stranger, "predict", title="p", payload=payload, subject=dataset.id)
-    work_all(workspace.home)
-    ended = workspace.jobs.job(stranger, job.id)
-    assert ended is not None and ended.state == "failed"
-    assert ended.error == "This workspace has no such run. Choose a finished run from the list."
-
-
-@pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_of_a_damaged_artifact_say_what_is_safe(
-    visit: Visit, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_predict_page_of_damaged_predictions_says_what_to_do(
+    visit: Visit, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(trained.workspace.home.folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     run = trained.fine_tuned
-    home = Home(tmp_path)
-    prediction = home.prediction_folder(run, trained.predictions[run])
-    for path in (home.run_folder(run) / "manifest.json", prediction / "quantiles.safetensors"):
-        path.write_bytes(b"\x00 damaged")
-    at = visit(name, run=run)
-    expected = {"posterior": "train this one again", "predict": "Run predict again"}[name]
-    assert expected in at.error[0].value and "Traceback" not in texts(at)
+    folder = Home(tmp_path).prediction_folder(run, trained.predictions[run])
+    (folder / "quantiles.safetensors").write_bytes(b"\x00 damaged")
+    at = visit("predict", run=run)
+    assert "Run predict again" in at.error[0].value and "Traceback" not in texts(at)

@@ -248,12 +248,6 @@ def test_home_after_a_failed_transfer_lists_it_and_offers_another(
     ]
 
 
-def test_home_shows_nothing_of_another_workspace(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    at = visit("home", ws="00000000-0000-4000-8000-000000000000")
-    assert not at.metric and primary(at) == ["Use the demo data"]
-
-
 def test_about_shows_that_no_worker_runs(visit: Visit) -> None:
     text = texts(visit("about"))
     assert (

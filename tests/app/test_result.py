@@ -96,13 +96,6 @@ def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active
     assert visit("train", run=refit.id).title[0].value == "Train"  # not for a later visit
 
 
-def test_report_and_zip_of_a_run_can_be_downloaded(visit, trained, monkeypatch) -> None:
-    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
-    at = visit("result", run=trained[1], ws=trained[0].id)
-    names = [element.proto.label for element in at.get("download_button")]
-    assert {"Report (HTML)", "The run (zip)", "Held-out predictions (CSV)"} <= set(names)
-
-
 def test_predict_offers_the_refit_until_its_parent_is_chosen(
     visit: Visit, workspace: Workspace, trained
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -280,22 +279,6 @@ def test_ended_run_shows_its_end_and_offers_a_restart(
     at = visit("train", run=run)
     assert {"cancelled": "The transfer was cancelled", "failed": "no"}[state] in texts(at)
     assert "Start it again" in [button.label for button in at.button]
-
-
-def test_finished_run_with_a_damaged_folder_shows_what_is_safe(
-    visit: Visit, workspace: Workspace
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    workspace.jobs.end(job.id, "finished")
-    at = visit("train", run=run)
-    assert "Other runs are not touched; train this one again." in at.error[0].value
-
-
-def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: Workspace) -> None:
-    run, _ = workspace.add_run(workspace.add_labelled())
-    at = visit("train", ws=str(uuid.uuid4()), run=run)
-    assert not at.dataframe and "BTL" not in texts(at)
 
 
 def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
