@@ -108,34 +108,15 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
     assert bad["status"] == "refused" and bad["problem"] and bad["mean_eV"] == bad["lower_eV"] == ""
 
 
-def test_training_continues_after_reload_and_in_another_browser_until_cancelled(
+def test_training_survives_the_death_of_its_worker_and_a_reload_until_cancelled_in_all_browsers(
     page: Page, browser: Browser, server: Server
 ) -> None:
     workspace, _ = server.new_workspace(name="crystals")
     page.goto(server.at("train", ws=workspace))
-    start_training(page, n=20, iterations=ENDLESS)
-    cancel = page.get_by_role("button", name="Cancel", exact=True)
-    expect(cancel).to_be_visible(timeout=SOON_MS)
-    expect(page).to_have_url(re.compile(r"ws=.+&.*run="))
-    page.reload()
-    expect(cancel).to_be_visible(timeout=SOON_MS)
-    expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
-    other = browser.new_page()
-    other.goto(page.url, timeout=2 * SOON_MS)
-    expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
-    cancel.press("Enter")  # by keyboard alone it ends too
-    for tab in (page, other):
-        expect(tab.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
-    other.close()
-
-
-def test_killed_worker_leaves_an_interrupted_run_that_is_resumed(
-    page: Page, server: Server
-) -> None:
-    workspace, _ = server.new_workspace(name="crystals")
-    page.goto(server.at("train", ws=workspace))
     start_training(page, n=20, iterations=ENDLESS, clicks=2)
-    expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
+    running = page.get_by_text("running for")
+    expect(running).to_be_visible(timeout=2 * SOON_MS)
+    expect(page).to_have_url(re.compile(r"ws=.+&.*run="))
     store = JobStore(Home(server.folder))
     assert len(store.jobs(workspace, kinds=["transfer"])) == 1
     with store.database.reading() as connection:
@@ -145,10 +126,17 @@ def test_killed_worker_leaves_an_interrupted_run_that_is_resumed(
     page.get_by_role(
         "button", name=re.compile("Resume from the last checkpoint|Start it again")
     ).click()
-    cancel = page.get_by_role("button", name="Cancel", exact=True)
-    expect(cancel).to_be_visible(timeout=SOON_MS)
-    cancel.click()
-    expect(page.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+    expect(running).to_be_visible(timeout=2 * SOON_MS)
+
+    page.reload()
+    expect(running).to_be_visible(timeout=2 * SOON_MS)
+    other = browser.new_page()
+    other.goto(page.url, timeout=2 * SOON_MS)
+    expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
+    page.get_by_role("button", name="Cancel", exact=True).press("Enter")
+    for tab in (page, other):
+        expect(tab.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+    other.close()
 
 
 def test_page_opened_before_the_worker_has_registered_continues_by_itself(
@@ -218,35 +206,3 @@ def page_process(server: Server) -> int:
             if b"server.py" in command and port in command:
                 return int(folder.name)
     raise AssertionError(f"nothing serves {server.address}")
-
-
-def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
-    page: Page, browser: Browser, server: Server
-) -> None:
-    page.goto(server.address)
-    page.get_by_role("link", name="Data", exact=True).click()
-    files = [("urea.cif", UREA), ("broken.cif", BROKEN)]
-    payloads = [
-        {"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files
-    ]
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)
-    expect(page.get_by_text("broken.cif", exact=True)).to_be_visible(timeout=SOON_MS)
-    page.get_by_role("button", name="Check the files").click()
-    expect(page.get_by_text("2 structures")).to_be_visible(timeout=SOON_MS)
-    expect(page.get_by_text("1 ready, 1 refused")).to_be_visible()
-    stranger = browser.new_page()
-    stranger.goto(server.address, timeout=2 * SOON_MS)
-    expect(stranger.get_by_text("Start with the demo data")).to_be_visible(timeout=SOON_MS)
-    expect(stranger.get_by_text("urea.cif")).to_have_count(0)
-    stranger.close()
-
-
-def test_page_at_phone_width_does_not_scroll_sideways(page: Page, server: Server) -> None:
-    page.set_viewport_size({"width": 400, "height": 800})
-    page.goto(server.address)
-    expect(page.get_by_role("button", name="Use the demo data")).to_be_visible(timeout=SOON_MS)
-    page.wait_for_function("document.documentElement.scrollWidth <= 400")
-    icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
-    assert icon.startswith(("data:", "/", "./", server.address)), (
-        f"{icon} is asked of another server"
-    )
