@@ -1,7 +1,7 @@
 """The dashboard with finished runs in a browser.
 
 Every page at two widths and in two themes with its findings by axe-core, use by keyboard, two
-visitors, address, and deletions.
+visitors, and address.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,6 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 
-from bandgap.foundation.errors import InputError
-from bandgap.jobs.deletions import deletions
 from tests.e2e.accessibility import expect_no_serious_findings, serious_findings
 from tests.e2e.browsing import (
     PAGES,
@@ -100,37 +98,29 @@ def test_open_popover_is_legible_in_the_dark_theme(visited: Page) -> None:
     visited.keyboard.press("Escape")
 
 
-def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths(
+def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_in_the_dark(
     browser: Browser, proxied: Dashboard
 ) -> None:
     # A visitor of another machine, to whom the server lists no workspaces.
     with browser.new_context() as context:
-        expect_empty_home(context.new_page(), proxied)
-
-
-def test_home_of_an_empty_workspace_is_legible_in_the_dark(
-    browser: Browser, proxied: Dashboard
-) -> None:
-    with browser.new_context(color_scheme="dark") as context:
         page = context.new_page()
         page.goto(proxied.at())
         expect_ready(page, "Home")
+        for text in (
+            "What comes out",
+            "In the demo the model learned from 200 crystals.",
+            "Three steps",
+        ):
+            expect(page.get_by_text(text)).to_be_visible()
+        expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
+        icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
+        assert icon.startswith(("data:", "/", "./", proxied.address)), (
+            f"{icon} is asked of another server"
+        )
+        expect_to_fit(page, "home-empty")
         expect_legible_in_the_dark(page, "home-empty")
         page.set_viewport_size({"width": WIDE, "height": 400})
         expect_no_faint_texts(page)  # those below the window too, to which the page scrolls
-
-
-def expect_empty_home(page: Page, dashboard: Dashboard) -> None:
-    page.goto(dashboard.at())
-    expect_ready(page, "Home")
-    for text in (
-        "What comes out",
-        "In the demo the model learned from 200 crystals.",
-        "Three steps",
-    ):
-        expect(page.get_by_text(text)).to_be_visible()
-    expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
-    expect_to_fit(page, "home-empty")
 
 
 def expect_to_fit(page: Page, name: str) -> None:
@@ -260,7 +250,7 @@ def test_two_visitors_see_nothing_of_each_other(
     assert run is not None
     with browser.new_context() as context:
         other = context.new_page()
-        for place in ("train", "posterior", "predict", "about"):
+        for place in ("train", "predict"):
             other.goto(dashboard.at(place, ws=workspace, data=dataset, run=run.id))
             expect(other.get_by_text(FOREIGN)).to_be_visible()
             text = other.get_by_test_id("stMain").inner_text()
@@ -293,30 +283,3 @@ def test_closed_page_comes_back_by_its_address(
             .or_(again.get_by_text("held-out structures;"))
             .first
         ).to_be_visible()
-
-
-def test_run_is_deleted_by_one_button(page: Page, dashboard: Dashboard) -> None:
-    run = dashboard.sample.runs[-1]
-    address = dashboard.at("train", ws=dashboard.sample.id, run=run)
-    page.goto(address)
-    expect_settled(page, "Train")
-    page.get_by_text("Rename or delete this run").click()
-    page.get_by_role("button", name="Delete this run").press("Enter")
-    expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
-    assert dashboard.library.run(dashboard.sample.id, run) is None
-    binned = deletions(dashboard.library, dashboard.sample.id)
-    assert [(deletion.kind, deletion.id) for deletion in binned] == [("run", run)]
-    page.goto(address)
-    expect(page.get_by_text(FOREIGN)).to_be_visible()
-
-
-def test_data_set_is_deleted_by_one_button(page: Page, dashboard: Dashboard) -> None:
-    workspace, dataset = dashboard.new_workspace(name="not wanted")
-    page.goto(dashboard.at("data", ws=workspace, data=dataset))
-    expect_settled(page, "Data")
-    page.get_by_text("Rename, delete, disk use").click()
-    page.get_by_role("button", name="Delete this data set").press("Enter")
-    expect(page.get_by_text("not wanted is deleted.")).to_be_visible()
-    expect(page.get_by_role("heading", name="Start with the demo data")).to_be_visible()
-    with pytest.raises(InputError, match="no such data set"):
-        dashboard.library.dataset(workspace, dataset)
