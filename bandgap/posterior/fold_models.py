@@ -20,6 +20,7 @@ from bandgap.posterior.protocol import Floats, by_block
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
 Rows = NDArray[np.floating[Any]]
+MOST_SCALES = 10.0  # so that an unusual feature moves a network no farther than its training rows
 ROWS_PER_BLOCK = 1024  # structures predicted together; bounds the memory
 
 
@@ -137,11 +138,16 @@ class NetworkModels:
 
     def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features)
-        values = ((x - self.mean) / self.scale).astype(np.float32)[None]
+        values = scaled(x, self.mean, self.scale)[None]
         *hidden, last = self.layers
         for weights in hidden:
             values = np.maximum(_affine(values, weights), 0.0)
         return (_affine(values, last)[:, :, 0].astype(np.float64),)
+
+
+def scaled(x: Rows, mean: Floats, scale: Floats) -> NDArray[np.float32]:
+    """Return features (m, column) in units of their scale, at most `MOST_SCALES` from the mean."""
+    return np.clip((x - mean) / scale, -MOST_SCALES, MOST_SCALES).astype(np.float32)
 
 
 def _affine(values: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -21,9 +21,8 @@ from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, Params
-from bandgap.networks.standardise import feature_statistics
 from bandgap.posterior import ConformalPosterior
-from bandgap.posterior.fold_models import NetworkModels
+from bandgap.posterior.fold_models import NetworkModels, scaled
 from bandgap.posterior.training_rows import varying_columns
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -64,10 +63,10 @@ def fit(
 ) -> ConformalPosterior:
     """Train a network without each fold in turn on rows (features (n, p), gaps in eV)."""
     columns = varying_columns(data.features)
-    mean, scale = (values[columns] for values in feature_statistics(data.features))
-    scaled = (data.features[:, columns] - mean) / scale
+    varying = data.features[:, columns].astype(np.float64)
+    mean, scale = varying.mean(axis=0), varying.std(axis=0)
     to = choose_device(device)
-    x = torch.from_numpy(scaled).float().to(to)
+    x = torch.from_numpy(scaled(varying, mean, scale)).to(to)
     y = torch.from_numpy(data.gaps_eV).float().to(to)
     network = NetworkConfig(columns.size, config.hidden)
     fold = fold_of_rows(y.shape[0], folds=config.folds, seed=seed, groups=data.groups)
