@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bandgap.runs.explanation import explain_predictions
     from bandgap.runs.html_report import write_report
     from bandgap.runs.learning_curve import measure_learning_curve
+    from bandgap.runs.model import load_model
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.proposal import propose_for
     from bandgap.runs.refit import refit_run
@@ -49,6 +50,7 @@ __all__ = [
     "explain_predictions",
     "featurize",
     "load_demo",
+    "load_model",
     "load_run",
     "load_source",
     "match_labels",
@@ -82,6 +84,7 @@ _MODULE_OF = {
     "explain_predictions": "bandgap.runs.explanation",
     "featurize": "bandgap.descriptors",
     "load_demo": "bandgap.datasets.demo",
+    "load_model": "bandgap.runs.model",
     "load_run": "bandgap.runs.stored",
     "load_source": "bandgap.sources.stored",
     "match_labels": "bandgap.datasets.labels",

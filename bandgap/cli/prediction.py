@@ -58,7 +58,8 @@ def predict(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+            help="Run folder that `bandgap transfer` wrote, a zip of one from the page Result, or "
+            "pbe: the shipped model, which needs no labels.",
         ),
     ],
     structures: options.Structures,
@@ -158,7 +159,8 @@ def compute_next(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote, or a zip of one from the page Result.",
+            help="Run folder that `bandgap transfer` wrote, a zip of one from the page Result, or "
+            "pbe: the shipped model, which needs no labels.",
         ),
     ],
     structures: options.Structures,
@@ -233,6 +235,7 @@ def compute_next(
         predictions, details = predict_with_details(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
+    from bandgap.datasets.shipped_models import about_sentences
     from bandgap.predictions.next_inputs import next_zip, structures_of_records
     from bandgap.predictions.next_structures import (
         CHANCE,
@@ -275,7 +278,7 @@ def compute_next(
         )
         write_whole(structures_out, archive)
         typer.echo(f"{len(rows):,} structures, each in a folder, written to {structures_out}")
-    if sentence := ranked.known_sentence:
+    for sentence in filter(None, (ranked.known_sentence, *about_sentences(manifest))):
         print_note(sentence)
     if ranked.n_not_ranked:
         print_note(

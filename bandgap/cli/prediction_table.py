@@ -176,6 +176,7 @@ def echo_prediction_counts(
     counts: Counter[str], model_folder: Path, *, out: Path, extxyz: Path | None
 ) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
+    from bandgap.datasets.shipped_models import about_sentences
     from bandgap.predictions.counting import (
         LEARNED,
         UNLIKE,
@@ -193,7 +194,10 @@ def echo_prediction_counts(
         typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
     if calibrator := stored_calibrator(model_folder):
         print_note(calibrator.sentence)
-    for text in read_manifest(model_folder, kind="run")["warnings"]:
+    manifest = read_manifest(model_folder, kind="run")
+    for text in about_sentences(manifest):
+        print_note(text)
+    for text in manifest["warnings"]:
         print_note(f"Warning: {text}")
     if n_predicted:
         print_note(domain_counts(counts))

@@ -13,8 +13,8 @@ def serve(
         list[Path],
         typer.Option(
             metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote. May be repeated; the first is used "
-            "where a request names none.",
+            help="Run folder that `bandgap transfer` wrote, or pbe: the shipped model. May be "
+            "repeated; the first is used where a request names none.",
         ),
     ],
     port: Annotated[
@@ -67,6 +67,7 @@ def serve(
             f"{error.name} is not installed, which `bandgap serve` needs. Install it: "
             "`pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README."
         ) from error
+    from bandgap.datasets.shipped_models import find_model
     from bandgap.jobs.service.limits import ServiceLimits
 
     limits = ServiceLimits(
@@ -74,6 +75,11 @@ def serve(
     )
     raise typer.Exit(
         run_service(
-            model, host=host, port=port, token_file=token_file, limits=limits, echo=typer.echo
+            [find_model(name).path for name in model],
+            host=host,
+            port=port,
+            token_file=token_file,
+            limits=limits,
+            echo=typer.echo,
         )
     )

@@ -29,6 +29,7 @@ GROUPS = MappingProxyType(
             "tutorials/from-calculations-to-labels",
         ),
         "How-to guides": (
+            "how-to/gap-without-labels",
             "how-to/labels-and-units",
             "how-to/from-calculations-to-labels",
             "how-to/theory-levels-and-baselines",

@@ -1,0 +1,45 @@
+"""`--model pbe`: gaps and ranks without labels, with what the model says of itself."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import bandgap
+from bandgap.predictions.table import read_predictions_csv
+from tests.unit.cli.conftest import Run
+
+CIFS = bandgap.unlabelled_cifs()[:3]
+STRUCTURES = [text for path in CIFS for text in ("--structures", str(path))]
+
+
+def test_predict_with_the_shipped_model_states_level_error_and_next_step(
+    run: Run, tmp_path: Path
+) -> None:
+    table = tmp_path / "gaps.csv"
+    predicted = run("predict", "--model", "pbe", *STRUCTURES, "--out", table)
+    assert predicted.exit_code == 0, predicted.stderr
+    assert "These are PBE gaps." in predicted.stderr
+    assert "With 50 labels of your own level of theory" in predicted.stderr
+    rows = read_predictions_csv(table)
+    assert set(rows["level_of_theory"]) == {"PBE"}
+    assert rows["mean_eV"].notna().all()
+
+
+def test_compute_next_ranks_for_a_window_without_the_potential_and_says_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "chgnet", None)
+    out = tmp_path / "next.csv"
+    ranked = run("compute-next", "--model", "pbe", *STRUCTURES, "--window", "1:3", "--out", out)
+    assert ranked.exit_code == 0, ranked.stderr
+    assert "pbe-composition predicts" in ranked.stderr
+    assert len(out.read_text().splitlines()) == 1 + len(CIFS)
+
+
+def test_unknown_model_is_refused_with_the_names_of_the_shipped_ones(
+    run: Run, tmp_path: Path
+) -> None:
+    refused = run("predict", "--model", "pbx", *STRUCTURES, "--out", tmp_path / "gaps.csv")
+    assert refused.exit_code != 0
+    assert "the name of a shipped model: pbe, pbe-composition" in refused.stderr

@@ -1,0 +1,37 @@
+"""A loaded model predicts structures of every kind as `predict_run` does."""
+
+from pathlib import Path
+
+import ase.io
+import numpy as np
+import pytest
+
+import bandgap
+from bandgap.datasets.shipped_models import find_model
+from bandgap.runs.model import Model
+
+CIFS = bandgap.unlabelled_cifs()[:2]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return bandgap.load_model("pbe")
+
+
+def test_shipped_model_predicts_paths_records_and_atoms(model: Model) -> None:
+    expected = bandgap.predict_run(find_model("pbe").path, CIFS).mean_eV
+    assert np.isfinite(expected).all()
+    for structures in (CIFS, bandgap.read_paths(CIFS), [ase.io.read(path) for path in CIFS]):
+        predictions = model.predict(structures)
+        np.testing.assert_allclose(predictions.mean_eV, expected, atol=1e-6)
+        assert predictions.level_of_theory == "PBE"
+
+
+def test_shipped_model_notes_its_error_and_the_next_step(model: Model) -> None:
+    text = " ".join(model.notes)
+    assert "PBE" in text and "labels" in text
+
+
+def test_model_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(bandgap.BandgapError, match="there is no such folder"):
+        bandgap.load_model(tmp_path / "none")
