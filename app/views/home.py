@@ -15,6 +15,7 @@ from app.components.shared.run_files import finished_runs
 from app.components.shared.stores import MIN_LABELLED
 from app.components.workspaces.browser import other_workspaces
 from app.components.workspaces.workspace_list import continue_section, workspaces_section
+from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 
 LEAD = (
@@ -80,7 +81,7 @@ def page() -> None:
         offer(step, primary=not workspaces)
     if contents.datasets:
         figures(contents)
-    finished = next(iter(finished_runs().values()), None)
+    finished = next(iter(_own_runs()), None)
     if finished:
         last_result(finished)
     recent_runs({job.id: job for job in jobs})
@@ -89,6 +90,12 @@ def page() -> None:
         steps()
     if not workspaces:
         workspaces_section()
+
+
+def _own_runs() -> list[RunRow]:
+    """Return the finished runs of the workspace without the shipped model, newest first."""
+    shipped = stores.shipped_run().id
+    return [run for run in finished_runs().values() if run.id != shipped]
 
 
 def contents_of_workspace(jobs: list[Job]) -> Contents:
@@ -104,7 +111,7 @@ def contents_of_workspace(jobs: list[Job]) -> Contents:
         labelled=max(labelled, default=0),
         most_labelled=most_labelled,
         active=sum(job.active for job in jobs),
-        finished=ended.count("transfer") + ended.count("add_run"),
+        finished=len(_own_runs()),
         predictions=ended.count("predict"),
     )
 
@@ -144,6 +151,9 @@ def offer(step: Step, *, primary: bool) -> None:
             step.label, type="primary" if primary else "secondary", icon=ICONS[step.target]
         )
     if step.target == "demo":
+        if st.button("Predict band gaps of my crystals", icon=ICONS["predict"]):
+            session.choose("run", stores.shipped_run().id)
+            st.switch_page("views/predict.py")
         second = second_demo()
     if not pressed and not second:
         return

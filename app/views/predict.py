@@ -15,17 +15,18 @@ from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose, choose_run
 from app.components.shared.run_files import (
     extxyz_of,
-    finished_runs,
     read_calibrator,
     read_details,
     read_predictions,
     read_run,
 )
+from bandgap.datasets.shipped_models import about_sentences
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.predicting import start_prediction
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import Dataset, RunRow
+from bandgap.jobs.shipped_runs import store_shipped_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.uploaded_gaps import uploaded_payload
 
@@ -37,13 +38,14 @@ def page() -> None:
     frame.heading(
         "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
     )
-    run_place = prediction_place = st.container()
-    if finished_runs():
-        run_place, prediction_place = st.columns(2, gap="medium")
+    run_place, prediction_place = st.columns(2, gap="medium")
     with run_place:
-        run = choose_run("Predicting needs a finished transfer.", refits_first=True)
-    if run is None:
-        return
+        run = choose_run(
+            "Predicting needs a finished transfer.",
+            refits_first=True,
+            shipped=stores.shipped_run(),
+        )
+    assert run is not None  # the shipped model
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
     predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
     if predictions:
@@ -81,6 +83,8 @@ def result(run: RunRow, job: Job, *, primary: bool) -> None:
     files = read_run(run.id)
     if calibrator := read_calibrator(run.id):
         st.caption(calibrator.sentence)
+    for sentence in about_sentences(files.manifest):
+        st.markdown(words.escaped(sentence))
     frame.warn(files.warnings)
     learned: frozenset[str] = frozenset()
     if job.payload["dataset"] == run.dataset:
@@ -159,6 +163,7 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
                 key=session.form_key("predict"),
                 baselines=baselines,
             )
+            store_shipped_run(stores.jobs(), stores.library(), run)
             if dataset is None:
                 dataset = uploads.store_files(
                     files, form="predict", purpose="prediction", then=submit

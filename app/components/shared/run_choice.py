@@ -13,6 +13,7 @@ from bandgap.evaluation.run_tables import distinct_labels
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.refitting import refit_of
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.shipped_runs import missing_potential_note
 from bandgap.jobs.sources import Source
 from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
@@ -69,12 +70,15 @@ def choose(
     )
 
 
-def choose_run(purpose: str, *, refits_first: bool = False) -> RunRow | None:
+def choose_run(
+    purpose: str, *, refits_first: bool = False, shipped: RunRow | None = None
+) -> RunRow | None:
     """Draw the select box of finished runs; without one, show what to do and return None.
 
     With `refits_first` a run that has a finished refit is replaced by it when the page is opened.
+    `shipped` is the run of the shipped model where that is offered, too.
     """
-    finished = finished_runs()
+    finished = finished_runs() | ({} if shipped is None else {shipped.id: shipped})
     if refits_first:
         _choose_refit(finished)
     present = session.selected_id("run")
@@ -90,12 +94,18 @@ def choose_run(purpose: str, *, refits_first: bool = False) -> RunRow | None:
         frame.send_on(f"{text} {purpose}", to="train")
         return None
     names = stores.dataset_names(session.workspace())
-    picked = choose(
-        "run", "Run", run_labels(finished, names, stores.sources()), key="run-select", width=520
-    )
+    labels = run_labels(finished, names, stores.sources())
+    if shipped is not None:
+        labels[shipped.id] = f"{shipped.title} (no labels needed)"
+    label = "Run" if shipped is None else "Predict with"
+    picked = choose("run", label, labels, key="run-select", width=520)
     run = finished[picked]
-    name = words.escaped(names.get(run.dataset, DELETED_DATA))
-    st.caption(f"Data set: {name}. Seed: {run.request.seed}.")
+    if run == shipped:
+        if note := missing_potential_note():
+            st.caption(words.escaped(note))
+    else:
+        name = words.escaped(names.get(run.dataset, DELETED_DATA))
+        st.caption(f"Data set: {name}. Seed: {run.request.seed}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")

@@ -12,14 +12,14 @@ import streamlit as st
 from app import session
 from app.components.shared import words
 from bandgap.evaluation.run_tables import distinct_labels
-from bandgap.jobs import workspaces
+from bandgap.jobs import shipped_runs, workspaces
 from bandgap.jobs.added_runs import RUNS, data_names
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import element_sets, has_metals, other_numbers
-from bandgap.jobs.rows import Dataset
+from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
 
@@ -64,6 +64,11 @@ def open_workspace(workspace: str) -> None:
 def kept_open() -> AbstractContextManager[None]:
     """Keep one connection to the store for what is read in this context."""
     return library().database.kept_open()
+
+
+def shipped_run() -> RunRow:
+    """Return the run of the shipped model in the visitor's workspace, stored or not."""
+    return shipped_runs.shipped_run(library(), session.workspace())
 
 
 def start(kind: str, title: str, *, subject: str, again: bool = False, **payload: Any) -> Job:
