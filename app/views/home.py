@@ -196,7 +196,8 @@ def next_step(contents: Contents) -> Step | None:
             "demo",
             "Use the demo data",
             "Start with the demo data: molecular crystals with known gaps, and a source model "
-            "that was trained on other molecules. Or upload your own structures on the page Data.",
+            "that was trained on other molecules. Or upload your own structures on the page Data. "
+            "Without any known gap, a shipped model predicts PBE gaps of your crystals.",
         )
     if contents.labelled < MIN_LABELLED:
         return Step(

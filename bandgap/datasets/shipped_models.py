@@ -62,10 +62,9 @@ def shipped_folder(name: str) -> ModelFolder:
     rmse_eV = about_model(read_manifest(substitute, kind="run"))["rmse_eV"]
     return ModelFolder(
         substitute,
-        f"{potential.title} is not installed, so {substitute.name} predicts, with an RMSE of "
-        f"{rmse_eV:.2f} eV instead of {about_model(manifest)['rmse_eV']:.2f} eV. The extra "
-        f"{potential.extra} installs it: `pip install -c constraints.txt '.[{potential.extra}]'` "
-        "in the folder of bandgap's README.",
+        f"The package {potential.package} is not installed, so {substitute.name} predicts, with an "
+        f"RMSE of {rmse_eV:.2f} eV instead of {about_model(manifest)['rmse_eV']:.2f} eV. The extra "
+        f"{potential.extra} installs it.",
     )
 
 
