@@ -25,7 +25,9 @@ from bandgap.cli.zipped_run import takes_zipped_run
 @takes_zipped_run("run")
 @takes_labels()
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of one.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, a zip of one, or pbe.")
+    ],
     new: Annotated[
         list[Path],
         typer.Option(
@@ -52,18 +54,14 @@ def explain(
     change when the features of one element are replaced by their mean. Labelled structures and
     gaps are read from where `bandgap transfer` read them; options give another place.
     """
-    from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.manifests import LABELS, read_manifest
 
     check_exist(new)
     manifest = read_manifest(run, kind="run")
     name = str(manifest["request"]["baseline"])
-    inputs = inputs_of_run(
-        manifest,
-        run,
-        source=Path(),
-        structures=structures,
-        labels=labels,
-    )
+    inputs = None
+    if structures or labels.is_given or not (run / LABELS).is_file():
+        inputs = inputs_of_run(manifest, run, source=Path(), structures=structures, labels=labels)
     # Imported after the inputs were checked, because they import torch.
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
@@ -73,7 +71,9 @@ def explain(
 
     set_threads()
     with progress_bars() as progress:
-        data = load_labelled(inputs.structures, inputs.labels, baseline=name, progress=progress)
+        data = None
+        if inputs is not None:
+            data = load_labelled(inputs.structures, inputs.labels, baseline=name, progress=progress)
         records = load_structures(new, progress=progress)
         explanations = explain_predictions(
             run,

@@ -8,6 +8,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job, JobStore
+from bandgap.storage.manifests import LABELS
 
 KIND: Final = "explain"
 ALL_UP_TO: Final = 200  # structures of a prediction that are explained together
@@ -25,6 +26,8 @@ def explanation_path(home: Home, run_id: str, prediction_id: str, *, n: int, row
 def no_labels_text(jobs: JobStore, library: Library, run: RunRow) -> str:
     """Return why the labels of a run cannot be compared with a prediction, "" if they can."""
     if run.dataset in {dataset.id for dataset in library.datasets(run.workspace)}:
+        return ""
+    if (library.home.run_folder(run.id) / LABELS).is_file():
         return ""
     job = jobs.job(run.workspace, run.job)
     if job is not None and job.kind == "add_run":

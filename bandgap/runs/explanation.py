@@ -1,11 +1,11 @@
 """Explain predictions of a run: labels behind them, noise and model, and elements.
 
 The labels of a run are not stored with it. So its labelled structures are read again and checked
-against the run; their descriptors are mostly in the cache.
+against the run; their descriptors are mostly in the cache. A shipped model stores some of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,8 @@ from bandgap.posterior.label_influence import (
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
 from bandgap.runs.prediction import check_baseline, describe_new, draw_records
 from bandgap.runs.stored import Run, load_run
-from bandgap.storage.manifests import posterior_of_method
+from bandgap.storage.manifests import LABELS, posterior_of_method
+from bandgap.storage.stored_fields import load_fields, save_fields
 from bandgap.structures import StructureRecord, as_records
 from bandgap.structures.elements import ELEMENTS
 
@@ -52,10 +53,31 @@ MAX_STRUCTURES: Final = 500  # in one call; all weights of all labels are in mem
 _BOOTSTRAPPED: Final = ("nptl", "nptl_head", "nptl_soup")
 
 
+@dataclass(frozen=True, eq=False)
+class StoredLabels:
+    """Ids, gaps and model inputs of labelled structures, which explain the predictions of a run."""
+
+    ids: tuple[str, ...]
+    gaps_eV: Floats  # (n,)
+    inputs: NDArray[np.float32]  # (n, p)
+
+
+def save_labels(folder: Path, labels: Table) -> None:
+    """Store labelled structures of a run in its folder, so that it explains without them."""
+    inputs = np.asarray(labels.inputs, dtype=np.float32)
+    save_fields(StoredLabels(tuple(labels.ids), labels.gaps_eV, inputs), folder / LABELS)
+
+
+def stored_labels(folder: Path) -> StoredLabels | None:
+    """Return the labelled structures in the folder of a run, None for a run without them."""
+    path = folder / LABELS
+    return load_fields(StoredLabels, path) if path.is_file() else None
+
+
 @checked_keywords()
 def explain_predictions(
     model_folder: Path | str,
-    data: LabelledSet,
+    data: LabelledSet | None,
     structures: object,
     *,
     n_labels: int = N_LABELS,
@@ -70,7 +92,7 @@ def explain_predictions(
     model_folder
         Folder of the run.
     data
-        The labelled structures that it was made from.
+        The labelled structures that it was made from; None for a shipped model.
     structures
         Structures to explain, as for `predict_run`, at most 500. Refused ones are left out.
     n_labels
@@ -97,7 +119,8 @@ def explain_predictions(
         When the labelled structures are not those of the run, for more than 500 structures, and
         when a baseline is missing.
     """
-    run = load_run(as_folder(model_folder, name="model_folder"))
+    folder = as_folder(model_folder, name="model_folder")
+    run = load_run(folder)
     records = as_records(structures)
     if len(records) > MAX_STRUCTURES or n_labels < 1:
         raise InputError(
@@ -106,7 +129,15 @@ def explain_predictions(
         )
     baseline = None if baseline_eV is None else as_numbers(baseline_eV, name="baseline_eV")
     check_baseline(run, len(records), baseline)
-    training = training_table(run, data, cache=cache, progress=progress)
+    training = (
+        stored_labels(folder)
+        if data is None
+        else training_table(run, data, cache=cache, progress=progress)
+    )
+    if training is None:
+        raise InputError(
+            "explanation: this run needs the labelled structures that it was made from."
+        )
     return explain_records(
         run,
         training,
@@ -161,7 +192,7 @@ def training_table(
 
 def explain_records(
     run: Run,
-    training: Table,
+    training: Table | StoredLabels,
     records: Sequence[StructureRecord],
     *,
     rows: Sequence[int] | None = None,
@@ -250,13 +281,18 @@ def _n_features(descriptor: DescriptorConfig) -> int:
 
 
 def _labels(
-    training: Table, influence: LabelInfluence | None, distances: Floats, k: int, *, n: int
+    training: Table | StoredLabels,
+    influence: LabelInfluence | None,
+    distances: Floats,
+    k: int,
+    *,
+    n: int,
 ) -> tuple[LabelEffect, ...]:
     """Return the labels with the largest weights on prediction k, or the nearest ones."""
     order = distances[k] if influence is None else -np.abs(influence.weights[k])
     return tuple(
         LabelEffect(
-            training.records[i].id,
+            training.ids[i],
             float(training.gaps_eV[i]),
             float(distances[k, i]),
             None if influence is None else float(influence.weights[k, i]),

@@ -21,6 +21,7 @@ MANIFEST = "manifest.json"
 CALIBRATOR = "calibrator.json"  # in the folder of a run that has a calibrator
 LEARNING_CURVE = "learning_curve.json"  # in the folder of a run whose curve was measured
 KNOWN = "known.safetensors"  # ids and distances of the structures of a run
+LABELS = "labels.safetensors"  # labelled structures in the folder of a shipped model
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
 OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures
 # Methods of earlier versions, with the method that each is a setting of. Until the next release.

@@ -6,6 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.deletions import bin_run
 from bandgap.jobs.disk import workspace_usage
+from bandgap.jobs.explanations import start_explanation
 from bandgap.jobs.shipped_runs import shipped_run
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, texts
@@ -35,6 +36,13 @@ def test_shipped_model_predicts_an_upload_in_an_empty_workspace(
     (gap,) = at.dataframe[0].value["mean_eV"]
     assert float(gap) > 0.0
     assert workspace_usage(workspace.library, workspace.id).runs < 500_000  # links, no copy
+    (prediction,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    job = start_explanation(
+        workspace.jobs, workspace.library, run, prediction=prediction.id, n=1, row=0
+    )
+    work_all(workspace.home)
+    explained = workspace.jobs.job(workspace.id, job.id)
+    assert explained is not None and explained.result == {"n": 1}, explained
     for page in ("home", "result", "train", "compare", "posterior", "calibration"):
         assert not visit(page, run=run.id).error, page
 

@@ -1,7 +1,9 @@
 """The job that explains predictions of a run."""
 
+from __future__ import annotations
+
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
@@ -10,6 +12,10 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.prediction import baseline_of
 from bandgap.jobs.tasks.records import dataset_of, labelled_set, spool_records
+
+if TYPE_CHECKING:
+    from bandgap.datasets.table import Table
+    from bandgap.runs.explanation import StoredLabels
 
 
 def explain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def explain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.explanations import save_explanations
-    from bandgap.runs.explanation import explain_records, training_table
+    from bandgap.runs.explanation import explain_records, stored_labels, training_table
     from bandgap.runs.stored import load_run
 
     set_threads()
@@ -28,11 +34,14 @@ def explain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     run = library.run(job.workspace, str(job.payload["run"]))
     if run is None:
         raise InputError("This workspace has no such run. Choose a finished run from the list.")
-    stored = load_run(home.run_folder(run.id), verify=False)
-    learned_from = library.dataset(run.workspace, run.dataset)
-    data = labelled_set(library, learned_from, baseline=run.request.baseline, progress=progress)
+    folder = home.run_folder(run.id)
+    stored = load_run(folder, verify=False)
     cache = DescriptorCache(home.cache)
-    training = training_table(stored, data, cache=cache, progress=progress)
+    training: Table | StoredLabels | None = stored_labels(folder)
+    if training is None:
+        learned_from = library.dataset(run.workspace, run.dataset)
+        data = labelled_set(library, learned_from, baseline=run.request.baseline, progress=progress)
+        training = training_table(stored, data, cache=cache, progress=progress)
     spool = spool_records(library, dataset, progress=progress)
     row = job.payload["row"]
     first, end = (0, len(spool)) if row is None else (int(row), int(row) + 1)

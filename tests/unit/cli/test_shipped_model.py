@@ -43,3 +43,10 @@ def test_unknown_model_is_refused_with_the_names_of_the_shipped_ones(
     refused = run("predict", "--model", "pbx", *STRUCTURES, "--out", tmp_path / "gaps.csv")
     assert refused.exit_code != 0
     assert "the name of a shipped model: pbe, pbe-composition" in refused.stderr
+
+
+def test_explain_lists_the_nearest_labels_of_the_shipped_model(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "why.csv"
+    explained = run("explain", "pbe", "--new", CIFS[0], "--out", out)
+    assert explained.exit_code == 0, explained.stderr
+    assert out.read_text().count(",label,mp-") == 5
