@@ -22,8 +22,6 @@ from bandgap.inference.network import sampler as network_sampler
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.transfer import btl_pcp_pe
-from tests.hamiltonian.chain_loop import SamplingConfig
-from tests.hamiltonian.sampling import sample
 from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import (
     CHAINS,
@@ -33,6 +31,7 @@ from tests.statistical.by_library import (
     source_of,
     transferred,
 )
+from tests.statistical.plain_hmc import sample
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
 pytestmark = pytest.mark.statistical
@@ -127,8 +126,7 @@ def by_definition(problem, centre):
         ).double()
     )
     start[:, sum(sizes)] -= 3.0
-    config = SamplingConfig("hmc", length=16, warmup=500, draws=800)
-    draws, _ = sample(log_density, start, config=config, seed=SEED)
+    draws = sample(log_density, start, length=16, warmup=500, draws=800, seed=SEED)
     thinned = draws[:, ::4]
     _, u, s, c, theta = unpack(thinned.reshape(-1, thinned.shape[-1]))
     shape = (PLAIN_CHAINS, thinned.shape[1])

@@ -2,30 +2,10 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeVar
-
-from torch import Tensor
 
 GAMMA = 0.05
 T0 = 10.0
 KAPPA = 0.75
-
-Number = TypeVar("Number", float, Tensor)
-
-
-def averaging_step(
-    gap: Number, log_average: Number, *, anchor: Number, miss: Number, count: Number
-) -> tuple[Number, Number, Number]:
-    """Return the next (gap, log step, log average) after `count` transitions.
-
-    `miss` is the target acceptance minus that of the last transition. Arguments are numbers, or
-    tensors with one entry for every chain.
-    """
-    share = 1.0 / (count + T0)
-    gap = (1.0 - share) * gap + share * miss
-    log_step = anchor - count**0.5 / GAMMA * gap
-    weight = count**-KAPPA
-    return gap, log_step, weight * log_step + (1.0 - weight) * log_average
 
 
 @dataclass(frozen=True)
@@ -57,18 +37,14 @@ class DualAveraging:
     def update(self, accept: float) -> "DualAveraging":
         """Return the state after a transition with this acceptance probability."""
         count = self.count + 1
-        gap, log_step, log_average = averaging_step(
-            self.gap,
-            self.log_average,
-            anchor=self.anchor,
-            miss=self.target - accept,
-            count=float(count),
-        )
+        share = 1.0 / (count + T0)
+        gap = (1.0 - share) * self.gap + share * (self.target - accept)
+        log_step = self.anchor - count**0.5 / GAMMA * gap
+        weight = count**-KAPPA
         if log_step > math.log(self.most):
             log_step = math.log(self.most)
             gap = (self.anchor - log_step) * GAMMA / math.sqrt(count)
-            weight = count**-KAPPA
-            log_average = weight * log_step + (1.0 - weight) * self.log_average
+        log_average = weight * log_step + (1.0 - weight) * self.log_average
         return replace(self, log_step=log_step, log_average=log_average, gap=gap, count=count)
 
 
