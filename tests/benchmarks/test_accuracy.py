@@ -9,7 +9,6 @@ import pytest
 from ase.build import molecule
 from ase.io import write
 
-from bandgap.foundation.errors import InputError
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.structures.displaced import DISPLACEMENT
 from benchmarks.accuracy import LABEL, SOURCES, TARGET, AccuracyBenchmark, run_accuracy
@@ -58,11 +57,3 @@ def test_methods_are_compared_with_networks_trained_once(data, tmp_path):
     again = list(run_accuracy(data, tmp_path, more))
     assert again[: len(first)] == first and len(again) == 2 * len(first)
     assert (tmp_path / "source" / "manifest.json").stat().st_mtime_ns == trained
-
-
-def test_missing_data_are_named(tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"has no qm9_gap/qm9_gap.extxyz.gz. Give the folder that contains the data sets",
-    ):
-        next(run_accuracy(tmp_path, tmp_path, CONFIG))

@@ -64,26 +64,6 @@ def test_proposed_method_is_compared_with_the_best_and_with_the_limits_of_covera
     ]
 
 
-def test_proposed_method_without_values_of_single_structures_has_no_difference(capsys) -> None:
-    print_criteria(FITS, {"rmse_eV": {}, "crps_eV": SCORES}, method="stacking")
-    lines = [line for line in capsys.readouterr().out.splitlines() if "stacking minus ga" in line]
-    assert "RMSE: not available, because values of single structures are missing." in lines[0]
-    assert "CRPS: -0.008 eV" in lines[1]
-
-
-def test_proposed_method_is_not_compared_with_itself(capsys) -> None:
-    print_criteria([fit("stacking")], VALUES, method="stacking")
-    assert capsys.readouterr().out == ""
-
-
-def test_proposed_method_outside_of_the_limits_is_reported(capsys) -> None:
-    fits = [*FITS[1:], fit("stacking", coverage=0.98, rmse_eV=0.21)]
-    print_criteria(fits, VALUES, method="stacking")
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "proposes" in line]
-    assert "5.0 % above the lowest RMSE" in line
-    assert "not within 3 %. Its coverage of 98.0 % is not within 93" in line
-
-
 @pytest.mark.parametrize(
     ("coverage", "covers"), [(0.929, False), (0.93, True), (0.97, True), (0.971, False)]
 )
@@ -123,12 +103,3 @@ def test_errors_of_other_splits_are_not_used() -> None:
     assert best_of_both(FITS, more, figure="rmse_eV", n=N) == best_of_both(
         FITS, ERRORS, figure="rmse_eV", n=N
     )
-
-
-def test_methods_that_were_not_compared_are_not_printed(capsys) -> None:
-    ours = [fit for fit in FITS if fit.method == "gaussian_process"]
-    print_criteria(ours, VALUES, method="stacking")
-    assert capsys.readouterr().out == ""
-    failed = ComparedFit("stacking", N, 0, {}, 1.0, failed="no structure", made_of={})
-    print_criteria([*ours, failed], VALUES, method="stacking")
-    assert capsys.readouterr().out == ""

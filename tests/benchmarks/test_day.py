@@ -5,7 +5,6 @@ from zipfile import ZipFile
 
 import pytest
 
-from bandgap.foundation.errors import InputError
 from benchmarks.day import perovskite_files
 
 
@@ -27,8 +26,3 @@ def test_labelled_and_new_structures_are_different_ones(data: Path, tmp_path: Pa
     assert ZipFile(structures).namelist() == ["dj_0.cif", "dj_1.cif"]
     assert ZipFile(new).namelist() == ["dj_2.cif"]
     assert gaps.read_text() == "id,gap_eV\ndj_0,0.5\ndj_1,1.5\n"
-
-
-def test_more_structures_than_the_set_has_are_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Accepted: together at most 3"):
-        perovskite_files(data, tmp_path, n=3, n_new=1)

@@ -5,15 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.training import TrainingConfig
 from benchmarks.early_stopping import (
     OURS,
     PAPER,
     SETTINGS,
-    EarlyStopping,
     paired_difference,
-    run_benchmark,
     train_and_test,
 )
 
@@ -46,14 +43,3 @@ def test_the_thesis_has_its_own_patience_and_factor_and_nothing_else():
     paper = SETTINGS[PAPER]
     assert (paper.patience, paper.plateau_factor) == (6, 0.7)
     assert (paper.learning_rate, paper.batch_size) == (ours.learning_rate, ours.batch_size)
-
-
-@pytest.mark.parametrize("settings", [{"n": 9}, {"n_test": 0}, {"splits": 0}])
-def test_too_small_numbers_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"early-stopping: .*Accepted: at least 10 molecules"):
-        EarlyStopping(**settings)
-
-
-def test_more_molecules_than_the_demo_has_are_refused():
-    with pytest.raises(ConfigError, match="the demo has 11000. Give a smaller --n"):
-        run_benchmark(EarlyStopping(n=10_000))

@@ -1,9 +1,7 @@
 """The benchmark `gpu` on a CPU, and its error if there is no GPU."""
 
 import pytest
-import torch
 
-from bandgap.foundation.errors import ConfigError
 from benchmarks.gpu import GpuBenchmark, run_benchmark
 
 TINY = GpuBenchmark(
@@ -32,20 +30,3 @@ def test_all_shapes_are_measured():
         result["nptl"]["one by one"]["seconds_each"] / three["seconds_each"]
     )
     assert [(u.done, u.total) for u in updates] == [(1, 2), (2, 2)] * 2
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_machine_without_a_gpu_is_refused():
-    with pytest.raises(
-        ConfigError,
-        match=r"benchmark gpu: torch .* finds no CUDA device here. Nothing was measured",
-    ):
-        run_benchmark(TINY)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"n": 0}, {"samples": (3, 0)}, {"chains": (0,)}, {"hidden": (0,)}]
-)
-def test_shapes_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"benchmark gpu: .*Accepted: whole numbers from 1"):
-        GpuBenchmark(**settings)

@@ -6,7 +6,6 @@ import networkx
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.research.molecules.sequences import (
     sequence_of,
 )
@@ -119,8 +118,3 @@ def test_mmd_of_a_negative_sum_is_zero() -> None:
     assert (1 + k_one) - 2 * k_half == pytest.approx(-0.158, abs=0.001)
     assert mmd(first, second, sigma=1.0) == 0.0
     assert mmd(first, second, sigma=1.0, kernel="exponential") > 0.0
-
-
-def test_empty_set_is_refused() -> None:
-    with pytest.raises(InputError, match="sets of 0 and 1 graphs"):
-        graph_distances([], [cycle(5)])

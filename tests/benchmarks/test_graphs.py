@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.molecules.sequences import EdgeSequence, sequence_of
 from benchmarks.__main__ import app
 from benchmarks.graph_sets import cycle, ladder, random_tree
@@ -72,8 +71,3 @@ def test_equal_seeds_give_equal_rows() -> None:
     config = GraphsBenchmark(n_training=20, n_validation=4, n_test=10, n_steps=2)
     first, again = (run_graphs(config, ["barabasi-albert"], ["plain"]) for _ in range(2))
     assert [row.distances for row in first] == [row.distances for row in again]
-
-
-def test_unknown_set_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'stars' is none of cycles, ladders, trees"):
-        run_graphs(GraphsBenchmark(), ["stars"], ["plain"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bandgap.foundation.errors import InputError
-from benchmarks.kept_parts import Parts, file_digest, kept_source
+from benchmarks.kept_parts import Parts, kept_source
 
 NO_VERSION = '{"part": "split", "settings": {}, "figures": {"s": 1.0}}'
 
@@ -49,14 +49,6 @@ def test_file_with_other_content_is_refused_with_its_line(tmp_path, line):
         Parts(tmp_path / "parts.jsonl")
 
 
-def test_digest_depends_on_the_content(tmp_path):
-    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    a, b, c = (file_digest(tmp_path / name) for name in "abc")
-    assert a == b != c and len(a) == 64
-    assert file_digest(tmp_path / "none") == ""
-
-
 def test_parts_of_another_version_are_measured_again_and_the_log_says_so(tmp_path, caplog):
     file = tmp_path / "parts.jsonl"
     Parts(file).get("split", {}, lambda: {"s": 1.0})
@@ -83,19 +75,3 @@ def test_source_is_trained_again_if_its_inputs_change(tmp_path, caplog):
     kept_source(folder, {"data": ["b"], "hidden": (4,)}, train)
     assert len(trained) == 2
     assert "data, settings or version of bandgap differ; the source is trained again" in caplog.text
-
-
-def test_source_without_a_record_is_trained_again(tmp_path):
-    folder = tmp_path / "source"
-    trained = []
-
-    def train():
-        trained.append(1)
-        folder.mkdir(exist_ok=True)
-        (folder / "manifest.json").write_text('{"kind": "source"}')
-        return folder
-
-    kept_source(folder, {"data": ["b"], "hidden": (4,)}, train)
-    (tmp_path / "source-made-of.json").unlink()
-    kept_source(folder, {"data": ["b"], "hidden": (4,)}, train)
-    assert len(trained) == 2

@@ -29,15 +29,3 @@ def test_missing_data_of_each_set_are_named_before_any_fit(
     result = run_in_process(app)(*words.split())
     assert result.exit_code == 1
     assert f"has no {file}" in " ".join(result.output.split())
-
-
-def test_unknown_set_is_refused_with_the_accepted_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_own_home(tmp_path, monkeypatch)
-    words = f"kinds --data {tmp_path} --out {tmp_path / 'out'} --set glasses"
-    result = run_in_process(app)(*words.split())
-    assert result.exit_code == 1
-    accepted = "organic, perovskites, inorganic, metals, metals-potentials"
-    text = " ".join(result.output.split())
-    assert f"set 'glasses'. Accepted: {accepted}." in text

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError, InputError
 from benchmarks.messages import (
     TABLE_3_1,
     TABLE_3_2,
@@ -52,10 +51,3 @@ def test_only_narrow_networks_have_layers_at_zero(folder):  # noqa: F811
         assert len(row.shares) == len(row.hidden)
         assert all(0.5 < share <= 1.0 for share in row.shares)
         assert (min(row.shares) < 1.0 - 1e-4) == (row.hidden[0] == 5)
-
-
-def test_empty_sample_and_single_draw_are_refused():
-    with pytest.raises(InputError, match="squared distance of samples of 0 and 3 numbers"):
-        squared_distance(np.empty(0), np.ones(3))
-    with pytest.raises(ConfigError, match="1 draws. Accepted: 2 or more; the thesis has 10,000"):
-        message_distances(draws=1)

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import json
 import zipfile
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from ase.io import write
 
 from bandgap.datasets.demo_files import inorganic_source_folder
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.compared_fits import ComparedFit
 from bandgap.sources.measured_errors import read_table
 from benchmarks.__main__ import app
-from benchmarks.commands.metals import COLUMNS, print_metals
+from benchmarks.commands.metals import print_metals
 from benchmarks.metals import (
     AS_GAPS,
     PEROVSKITES,
@@ -98,20 +96,6 @@ def test_interrupted_call_resumes_and_a_repeated_one_fits_nothing(
     assert len(lines_in(tmp_path)) == 4
 
 
-def test_stored_fits_of_another_descriptor_are_recomputed(
-    data: Path, tmp_path: Path, cache: DescriptorCache, caplog: pytest.LogCaptureFixture
-) -> None:
-    fits = list(run_metals(data, tmp_path, CONFIG, cache=cache))
-    stored = [json.loads(line) for line in lines_in(tmp_path)]
-    for row in stored:
-        row["made_of"]["descriptor"] = "0"
-        row["figures"]["crps_eV"] = 99.0
-    (tmp_path / RESULTS).write_text("".join(f"{json.dumps(row)}\n" for row in stored))
-    again = list(run_metals(data, tmp_path, CONFIG, cache=cache))
-    assert [fit.figures for fit in again] == [fit.figures for fit in fits]
-    assert "were made with another descriptor and are recomputed (2)" in caplog.text
-
-
 @pytest.mark.slow
 def test_transfer_method_starts_from_the_source(
     data: Path, tmp_path: Path, cache: DescriptorCache
@@ -122,15 +106,6 @@ def test_transfer_method_starts_from_the_source(
     fits = list(run_metals(data, tmp_path, config, cache=cache))
     assert [fit.method for fit in fits] == [f"last_layer_ridge{AS_GAPS}", "last_layer_ridge"]
     assert all(fit.made_of["source"] for fit in fits)
-
-
-def test_wrong_settings_and_missing_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="method 'feature_gp' needs a source"):
-        MetalsBenchmark(("feature_gp",))
-    with pytest.raises(ConfigError, match="potential is 'm3gnet'"):
-        MetalsBenchmark(potentials=("m3gnet",))
-    with pytest.raises(InputError, match=r"has no perov5_gllb/cifs\.zip"):
-        next(run_metals(tmp_path, tmp_path / "out", CONFIG))
 
 
 def fit_with(method: str, seed: int, **figures: float) -> ComparedFit:
@@ -165,17 +140,6 @@ def test_printed_figures_of_some_rows_are_means_over_the_rows_of_all_splits(
     assert f"stacking, n = {N}: 2 splits" in printed
     assert "62.5" in printed and "75.0" not in printed
     assert "CRPS with metals: -25.0 %." in printed
-
-
-def test_one_side_is_printed_without_a_comparison(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    figures = {name: 1.0 for name, *_ in COLUMNS if name != "seconds"}
-    print_metals("stacking", [fit_with("stacking", 0, n_large=1.0, n_certain=1.0, **figures)])
-    printed = capsys.readouterr().out
-    assert "with metals" in printed and "zeros as gaps" not in printed
-    assert "CRPS with metals" not in printed
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from ase.build import bulk
 from ase.io import write
 
 from bandgap.datasets.table import Table
-from bandgap.foundation.errors import InputError
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.window import Window
 from benchmarks.crystals import CrystalSet
@@ -91,26 +90,6 @@ def test_labels_are_added_in_batches_and_never_twice(strategy: str) -> None:
     labelled = steps[-1][2]
     assert len(set(labelled.tolist())) == 22
     assert labelled[:5].tolist() == [0, 1, 2, 3, 4]
-
-
-def test_pool_smaller_than_the_labels_is_refused() -> None:
-    pool = table_of(np.ones(10), np.ones(10))
-    config = NextBenchmark(n_start=5, n_most=22, batch=10, pool=40)
-    with pytest.raises(InputError, match="has 10 structures, but 22"):
-        next(choose_labels(LineLearner(), pool, pool, strategy="random", config=config))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"sets": ("oxides",)}, "set 'oxides'. Accepted: organic, perovskites, metals."),
-        ({"strategies": ("luck",)}, "strategy 'luck'. Accepted: random, reduction, improvement."),
-        ({"n_start": 200}, "n_start 200, n_most 120"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(settings: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        NextBenchmark(**settings)
 
 
 def test_seed_that_was_cut_short_is_left_out() -> None:

@@ -1,7 +1,6 @@
 """The plain loop computes NPTL, and the benchmark measures both on the same rows."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import torch
 
 from bandgap.datasets.table import Table
 from bandgap.descriptors import DescriptorConfig, Term
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.perceptron import NetworkConfig, init_params
@@ -121,19 +119,3 @@ def test_cpu_time_does_not_count_waiting():
 def test_peak_memory_is_that_of_the_call():
     """torch allocates 200 MB; imports add some tens of MB at most."""
     assert 200 <= peak_memory_MB(torch.ones, 50_000_000) < 300
-
-
-def test_failure_of_measured_function_is_reported(capfd):
-    with pytest.raises(RuntimeError, match="whose memory is measured ended early"):
-        peak_memory_MB(torch.ones, -1)
-    assert "negative" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "settings", [{"n": 9}, {"samples": 0}, {"repeats": 0}, {"splits": -1}, {"epochs": 0}]
-)
-def test_benchmark_with_invalid_settings_is_refused(settings):
-    with pytest.raises(
-        ConfigError, match=r"benchmark nptl: .*Accepted: at least 10 rows, whole numbers from 1"
-    ):
-        replace(TINY, **settings)

@@ -10,7 +10,6 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from bandgap.datasets.oe62 import LEVELS, read_oe62
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import no_progress
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.structures.formats.xyz import extxyz_blocks
@@ -129,15 +128,6 @@ def test_kernel_ridge_agrees_with_scikit_learn() -> None:
     np.testing.assert_allclose(
         kernel_ridge(x, y, new), y.mean() + other.predict(rows.scaled(new)), rtol=1e-6
     )
-
-
-def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Give the folder that contains the data sets"):
-        run_size(tmp_path, rows=100, split=(10, 5), max_epochs=1)
-    with pytest.raises(InputError, match="has no oe62_gw/oe62_gw"):
-        next(cross_validate(tmp_path, CrossValidation()))
-    with pytest.raises(ConfigError, match="at least 2 folds"):
-        CrossValidation(folds=1)
 
 
 @pytest.mark.soak

@@ -82,10 +82,3 @@ def test_errors_and_scores_are_written_and_read_again(tmp_path) -> None:
     path.write_text("[]\n")
     with pytest.raises(InputError, match="line 1: no errors of a fit"):
         read_errors(path)
-
-
-def test_line_without_scores_is_refused(tmp_path) -> None:
-    path = tmp_path / "errors.jsonl"
-    path.write_text('{"method": "kernel_ridge", "n": 100, "seed": 0, "errors_eV": {"a": 0.5}}\n')
-    with pytest.raises(InputError, match="line 1: no errors of a fit"):
-        read_errors(path)

@@ -1,11 +1,8 @@
 """PBP on the demo: more accurate than from a random start, with calibrated intervals."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.transfer import TargetData
 from benchmarks.pbp_demo import OURS, SCRATCH, SIDES, PbpDemo, from_scratch, run_benchmark
 
@@ -31,9 +28,3 @@ def test_random_start_learns_from_many_rows():
     posterior = from_scratch(TargetData(x[:300], y[:300]), widths=(16, 8), seed=0)
     mean, _ = posterior.mean_and_sd_eV(x[300:])
     assert np.sqrt(np.mean((mean - y[300:]) ** 2)) < 0.6 * y.std()
-
-
-def test_invalid_sizes_are_refused():
-    with pytest.raises(ConfigError, match="benchmark pbp: 5 rows, 700 for testing, 3 splits"):
-        PbpDemo(n=5)
-    assert replace(PbpDemo(), n=50).n == 50

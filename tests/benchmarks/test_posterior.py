@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-import sys
 
 import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import BandgapError
 from bandgap.inference.network.chain import Record
 from bandgap.networks.perceptron import layer_gradient_norms
 from bandgap.priors import penalized_complexity as pcp
@@ -228,27 +227,3 @@ def test_finished_file_is_read_and_nothing_is_run(tmp_path):
     file = tmp_path / "posterior.json"
     file.write_text(json.dumps(result))
     assert run_benchmark(config, file=file) == result
-
-
-def test_file_of_other_settings_is_refused(tmp_path):
-    _, result = finished(n=60)
-    file = tmp_path / "posterior.json"
-    file.write_text(json.dumps(result))
-    with pytest.raises(ConfigError, match="Give the same settings to resume it, or another file"):
-        run_benchmark(PosteriorBenchmark(n=70), file=file)
-
-
-def test_missing_numpyro_is_an_error_that_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(
-        ConfigError, match=r'not installed. Install it with: pip install "bandgap\[bench\]"'
-    ):
-        run_benchmark(PosteriorBenchmark(n=60))
-
-
-@pytest.mark.parametrize(
-    "setting", [{"n": 5}, {"repeats": 0}, {"warmup": 3}, {"ess": 0.0}, {"minutes": -1.0}], ids=str
-)
-def test_invalid_settings_are_refused(setting):
-    with pytest.raises(ConfigError, match="benchmark posterior: .*Accepted: "):
-        PosteriorBenchmark(**setting)

@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.datasets.gaps import labels_from_info
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import BandgapError
 from bandgap.structures import read_paths
-from benchmarks.commands.scale import print_speed
-from benchmarks.prediction_speed import THIS, SpeedBenchmark, measure, slopes, write_copies
+from benchmarks.prediction_speed import measure, slopes, write_copies
 from tests.unit.conftest import make_records
 
 
@@ -60,12 +58,6 @@ def test_missing_structures_are_displaced_copies(tmp_path: Path) -> None:
     np.testing.assert_allclose(read[2].atoms.positions, records[2].atoms.positions, atol=1e-8)
 
 
-def test_copies_have_gaps_if_requested(tmp_path: Path) -> None:
-    write_copies(tmp_path / "a.extxyz", make_records(4, seed=1, prefix="m"), 6, gaps=True)
-    gaps = labels_from_info(read_paths([tmp_path / "a.extxyz"]), "gap_eV")
-    assert np.isfinite(gaps).all() and gaps.std() > 0.1
-
-
 def test_slope_of_a_power_is_its_exponent() -> None:
     rows = [
         {"task": t, "n": n, "s": 2.0 * n**k}
@@ -76,45 +68,3 @@ def test_slope_of_a_power_is_its_exponent() -> None:
         "a": 1.5,
         "b": pytest.approx(0.0),
     }
-
-
-def test_ratios_of_medians_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    sides = {"this, 1 jobs": (2.0, 1.9), "other, 1 jobs": (8.0, 5.7), "this, 2 jobs": (1.0, 2.1)}
-    runs = {
-        name: {"clock_s": clock, "processor_s": work, "peak_MB": 400.0}
-        for name, (clock, work) in sides.items()
-    }
-    print_speed({"n": 4000, "load": 0.4, "runs": runs})
-    out = capsys.readouterr().out
-    assert (
-        "this, 1 jobs is 4.00 times as fast as other, 1 jobs in wall-clock time, "
-        "3.00 times in CPU time" in out
-    )
-    assert "this, 1 jobs is 0.50 times as fast as this, 2 jobs in wall-clock time" in out
-    assert "4,000 structures; load of the machine 0.4" in out
-
-
-def test_ratios_without_the_start_subtract_the_start_of_each_side(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    sides = {"this, 1 jobs": (5.0, 4.0), "other, 1 jobs": (21.0, 8.0), "this, 2 jobs": (4.0, 5.0)}
-    start = {"start_clock_s": 3.0, "start_processor_s": 2.0, "peak_MB": 400.0}
-    runs = {
-        name: {"clock_s": clock, "processor_s": work} | start
-        for name, (clock, work) in sides.items()
-    }
-    print_speed({"n": 4000, "load": 0.4, "runs": runs})
-    out = capsys.readouterr().out
-    assert "; without the start 9.00 and 3.00 times." in out
-    assert (
-        "as this, 2 jobs in wall-clock time, 1.25 times in CPU time; "
-        "without the start 0.50 and 1.50 times." in out
-    )
-    assert "structure: this, 1 jobs 3.0 s, other, 1 jobs 3.0 s, this, 2 jobs 3.0 s." in out
-
-
-def test_invalid_settings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no checkout of bandgap"):
-        SpeedBenchmark(tmp_path, tmp_path, tmp_path)
-    with pytest.raises(ConfigError, match="0 repeats"):
-        SpeedBenchmark(tmp_path, tmp_path, THIS, repeats=0)

@@ -27,11 +27,6 @@ def test_verdict_compares_with_draws_from_the_training_set() -> None:
     )
 
 
-def test_verdict_has_no_ratio_where_no_training_molecule_is_in_the_window() -> None:
-    figures = {"training set": {"share": 0}, "mutation": {"share": 0}}
-    assert verdict(figures) == "mutation: 0.0%, of the training molecules that were drawn none."
-
-
 def test_gap_of_a_radical_is_missing() -> None:
     pytest.importorskip("tblite")
     hydrogen = StructureRecord("h", "", "SMILES", Atoms("H"))

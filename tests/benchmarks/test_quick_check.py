@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from benchmarks import quick_check
 from benchmarks.kept_parts import Parts
 from benchmarks.quick_check import Candidate, QuickCheck, choices_of, run_quick_check
@@ -31,11 +30,6 @@ def test_choice_is_by_the_validated_error_and_judged_by_the_tested_one() -> None
     difference, half = choices.difference()
     # Differences 0.3 and 0: standard error 0.15, Student's 0.975 quantile of one degree 12.706.
     assert (difference, half) == pytest.approx((0.15, 12.706 * 0.15), rel=1e-4)
-
-
-def test_unknown_set_is_refused() -> None:
-    with pytest.raises(InputError, match="set 'glasses'"):
-        _ = QuickCheck(sets=("organic", "glasses")).of_crystals
 
 
 @needs_data

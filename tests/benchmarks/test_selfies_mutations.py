@@ -3,13 +3,10 @@
 Skipped where the package selfies, which bandgap does not use, is not installed.
 """
 
-import importlib.util
-
 import pytest
 
 pytest.importorskip("rdkit")
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import embedded_atoms, smiles_of_graph
 from bandgap.structures import as_records
@@ -32,11 +29,3 @@ def test_changed_strings_are_valid_molecules() -> None:
     assert counts.valid == 100
     assert counts.novel > 20
     assert any(candidates.values())
-
-
-def test_missing_package_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    atoms = embedded_atoms("Cc1ccccc1", seed=1)
-    assert atoms is not None
-    with pytest.raises(ConfigError, match="pip install selfies"):
-        SelfiesMutations(known_molecules(as_records([atoms])))

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.table import Table
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.transfer import TargetData
-from benchmarks.sgmcmc import SgmcmcBenchmark, differences, measured, run_benchmark
+from benchmarks.sgmcmc import SgmcmcBenchmark, differences, measured
 from tests.statistical.by_library import source_of
 from tests.unit.inference.network.problems import plain, raw
 
@@ -39,17 +38,3 @@ def test_pruned_weights_are_not_stored_for_each_draw():
     assert full["stored_MB"] == pytest.approx(4e-6 * sum(weights.values()), rel=0.05)
     assert full["stored_MB"] - pruned["stored_MB"] == pytest.approx(saved, rel=0.05)
     assert full["prediction_seconds"] > 0 and np.isfinite(pruned["rmse_eV"])
-
-
-def test_sizes_beyond_the_rows_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"benchmark sgmcmc: 1000 rows, .* sizes up to the number of rows"
-    ):
-        SgmcmcBenchmark(n=1000)
-
-
-def test_folder_without_the_molecules_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match=r"qm9_gap.extxyz.gz: no such file. Give the folder that contains qm9_gap"
-    ):
-        run_benchmark(tmp_path, SgmcmcBenchmark())

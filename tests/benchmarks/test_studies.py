@@ -79,10 +79,6 @@ class TestVerdict:
         assert verdict.startswith("disagrees (0 of 1 printed numbers agree). horseshoe: no reason")
         assert 'Read as "tau = q/p", 1 of 1 agree.' in verdict
 
-    def test_incomparable_method_does_not_count(self):
-        result = Result(rows=[row(value=2.0)], incomparable={"horseshoe": "the data are lost."})
-        assert result.verdict == "cannot be compared. horseshoe: the data are lost."
-
     def test_mean_of_few_values_is_judged_by_students_distribution(self):
         """Of samples of 3 without a difference one in a hundred does not agree.
 
@@ -98,9 +94,6 @@ class TestVerdict:
         n_apart = sum(not number.agrees(quantile_of(1)) for number in rows)
         assert n_apart / 4000 == pytest.approx(0.01, abs=0.0047)
 
-    def test_failed_claim_disagrees(self):
-        assert Result(claims=[Claim("a", False, "b")]).outcome == "disagrees"
-
     def test_number_with_an_error_above_the_printed_one_is_no_agreement(self):
         result = Result(rows=[row(), row(value=20.0, error=30.0), row()])
         assert result.summary == (
@@ -108,10 +101,6 @@ class TestVerdict:
         )
         texts = [report.cell(number, quantile=result.quantile)[-1] for number in result.rows]
         assert texts == ["]", "?", "]"]
-
-    def test_number_that_differs_is_not_called_uncertain(self):
-        assert not row(value=1000.0, error=30.0).is_too_uncertain(2.6)
-        assert Result(rows=[row(value=1000.0, error=30.0)]).outcome == "disagrees"
 
     def test_undecided_statement_neither_agrees_nor_disagrees(self):
         claims = [Claim("a", True, "b"), Claim("c", None, "d")]
@@ -176,13 +165,6 @@ class TestPublishedTables:
             "printed_unit": 0.01,
             "printed_error": 0.0016,
         }
-
-    def test_row_that_is_not_unique_is_refused(self):
-        with pytest.raises(KeyError, match="5 rows"):
-            row_of("table_3_1", n2=1)
-
-    def test_names_of_studies_are_unique(self):
-        assert len({study.name for study in STUDIES}) == len(STUDIES)
 
 
 class TestNormalMeans:
@@ -332,15 +314,9 @@ class TestStorageAndReport:
         assert "MLE: not printed." in page and "A note." in page
         assert saved.commit in page and saved.machine in page
 
-    def test_unknown_study_is_refused_with_the_names(self):
-        from bandgap.foundation.errors import InputError
-
-        with pytest.raises(InputError, match="There is no study table-9"):
-            results.studies_named("table-9", STUDIES)
-
 
 @pytest.mark.parametrize(
-    "name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-5.3", "pnn-figure-5.3"]
+    "name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-figure-5.3"]
 )
 def test_smoke_scale_runs(name):
     assert_study_runs(name)
@@ -356,6 +332,7 @@ def test_smoke_scale_runs(name):
         "nptl-figure-2",
         "nptl-blocks",
         "pnn-4.2",
+        "pnn-5.3",
     ],
 )
 def test_smoke_scale_of_networks_runs(name):
@@ -368,15 +345,6 @@ def test_smoke_scale_of_networks_runs(name):
 def test_smoke_scale_of_uci_sets_runs(name, test_data, monkeypatch):
     monkeypatch.setenv("BANDGAP_TEST_DATA", str(test_data))
     assert_study_runs(name)
-
-
-def test_study_of_uci_sets_asks_for_their_folder(monkeypatch):
-    from bandgap.foundation.errors import InputError
-
-    monkeypatch.delenv("BANDGAP_TEST_DATA", raising=False)
-    study = next(study for study in STUDIES if study.name == "pnn-3.3")
-    with pytest.raises(InputError, match="Set BANDGAP_TEST_DATA to the folder that contains"):
-        study.run("smoke", 0)
 
 
 def assert_study_runs(name):

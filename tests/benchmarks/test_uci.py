@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.research.assumed_density.belief import fresh_belief
 from bandgap.research.assumed_density.passes import take_in
 from bandgap.research.assumed_density.predictive import predict
@@ -30,11 +29,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("method", "biased"), [("pbp", True), ("pbp", False), ("sspbp", True), ("sspbp", False)]
-)
+@pytest.mark.parametrize(("method", "biased"), [("pbp", True), ("sspbp", False)])
 def test_study_fits_each_split_and_returns_its_figures(folder, method, biased):
-    fits = list(run_uci(folder, UciStudy(("yacht",), method, (8,), biased, passes=20, splits=2)))
+    fits = list(run_uci(folder, UciStudy(("yacht",), method, (8,), biased, passes=10, splits=2)))
     assert [(fit.name, fit.split) for fit in fits] == [("yacht", 0), ("yacht", 1)]
     assert all(fit.rmse < 0.7 for fit in fits)
     assert all(np.isfinite(fit.log_density) and 0.6 <= fit.coverage <= 1.0 for fit in fits)
@@ -54,21 +51,6 @@ def test_same_seed_repeats_a_split(folder):
     first, second = (next(run_uci(folder, config)) for _ in range(2))
     assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
     assert next(run_uci(folder, replace(config, seed=1))).rmse != first.rmse
-
-
-def test_missing_set_split_and_invalid_settings_are_refused(folder, tmp_path):
-    with pytest.raises(
-        InputError, match="has no concrete.csv.gz. Give the folder that contains the UCI sets"
-    ):
-        next(run_uci(folder, UciStudy(("concrete",))))
-    with pytest.raises(
-        InputError, match=r"yacht.test_indices.json.gz has 2 splits, but none with number 2"
-    ):
-        list(run_uci(folder, UciStudy(("yacht",), hidden=(2,), passes=1, splits=3)))
-    with pytest.raises(ConfigError, match="no set 'boston'. Accepted: bostonHousing, concrete"):
-        UciStudy(("boston",))
-    with pytest.raises(ConfigError, match="0 passes, 20 splits"):
-        UciStudy(passes=0)
 
 
 def figures(test_data, name, **settings):

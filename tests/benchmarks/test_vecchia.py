@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.research.vecchia import settings
 from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.metropolis import MetropolisConfig
@@ -14,7 +13,7 @@ from benchmarks import vecchia
 from benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs, fits_of_fewer_rows
 from benchmarks.vecchia_engines import engines
 from benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
-from benchmarks.vecchia_rows import Rows, read_rows
+from benchmarks.vecchia_rows import Rows
 
 SMALL = VecchiaBenchmark(
     rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1
@@ -98,13 +97,6 @@ def test_chains_are_compared_on_the_same_density():
     assert set(figures["sides"]) == {"SGRLD", "Metropolis"}
     assert all(side["worst_ess_per_s"] > 0 for side in figures["sides"].values())
     assert set(figures["apart"]) == {"sigma2", "rho", "tau2"}
-
-
-def test_folder_without_the_molecules_is_refused(tmp_path):
-    with pytest.raises(InputError, match="has no qm9_gap/qm9_gap.extxyz.gz"):
-        read_rows(tmp_path, n=10, n_test=10, seed=0)
-    with pytest.raises(ConfigError, match="whole numbers from 1"):
-        VecchiaBenchmark(n=0)
 
 
 def test_repeats_use_different_fields_and_medians_are_returned():

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import conformal_quantile
-from benchmarks.__main__ import app
 from benchmarks.weighted_conformal import (
     ShiftBenchmark,
     log_density_ratio,
@@ -13,7 +11,6 @@ from benchmarks.weighted_conformal import (
     run_shift,
     weighted_half_widths,
 )
-from tests.commands import run_in_process, use_own_home
 
 
 def test_equal_weights_give_the_ordinary_conformal_quantile() -> None:
@@ -65,20 +62,6 @@ def test_estimated_ratio_of_two_normals_follows_the_true_one(estimate) -> None:
     rows = random.normal([0.5, 0.0, 0.0], 1.0, size=(200, 3))
     actual = estimate(fitted, batch, rows, seed=0)
     assert np.corrcoef(actual, rows[:, 0] - 0.5)[0, 1] > 0.9
-
-
-def test_unknown_set_is_refused_with_the_accepted_ones(tmp_path) -> None:
-    with pytest.raises(InputError, match="Accepted: demo, organic"):
-        run_shift("diamonds", tmp_path, ShiftBenchmark())
-
-
-def test_unknown_set_is_refused_before_another_one_is_measured(tmp_path, monkeypatch) -> None:
-    use_own_home(tmp_path, monkeypatch)
-    result = run_in_process(app)(
-        *("weighted-conformal", "--data", tmp_path, "--set", "organic", "--set", "diamonds")
-    )
-    assert result.exit_code != 0
-    assert "diamonds" in result.output + str(result.exception)
 
 
 @pytest.mark.slow

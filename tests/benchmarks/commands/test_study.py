@@ -21,13 +21,3 @@ def test_study_is_stored_listed_and_reported(run, tmp_path):
     assert run("study", "--report", pages, "--out", out).exit_code == 0
     assert "The printed rate lacks the square root" in (pages / "figure-2.1.md").read_text()
     assert "| `table-2.1` |" in (pages / "index.md").read_text()
-
-
-def test_missing_and_unknown_names_are_refused(run):
-    nothing = run("study")
-    assert nothing.exit_code == 1
-    assert "Give the name of a study, all, --list or --report FOLDER." in nothing.output
-    unknown = run("study", "table-9")
-    assert unknown.exit_code == 1 and "There is no study table-9" in unknown.output
-    scale = run("study", "figure-2.1", "--scale", "huge")
-    assert "There is no scale huge. Accepted: smoke, laptop, paper." in scale.output

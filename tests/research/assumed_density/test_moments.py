@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.research.assumed_density.belief import (
     Weights,
     belief_around,
@@ -127,19 +126,3 @@ def test_fresh_beliefs_have_the_prior_variances():
     assert [g.variance for g in around.precisions] == pytest.approx([0.1, 0.3])
     assert around.prior.group == (0, 1)
     assert fresh.likelihood is None and around.likelihood is None
-
-
-def test_layers_that_do_not_fit_are_refused_with_their_shapes():
-    with pytest.raises(
-        InputError,
-        match=r"layer 2 has means \(1, 4\).*Accepted: the same shape \(out, 5\) for both",
-    ):
-        Weights((np.ones((4, 3)), np.ones((1, 4))), (np.ones((4, 3)), np.ones((1, 4))))
-    with pytest.raises(InputError, match="the last layer has 4 outputs. Accepted: one"):
-        Weights((np.ones((4, 3)),), (np.ones((4, 3)),))
-    with pytest.raises(
-        InputError, match="layer 1 has numbers that are not finite, or variances below 0"
-    ):
-        Weights((np.ones((1, 3)),), (-np.ones((1, 3)),))
-    with pytest.raises(InputError, match=r"prior variances \[0.1\] of 2 layers"):
-        belief_around([np.ones((4, 3)), np.ones((1, 5))], (0.1,))

@@ -7,7 +7,6 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from bandgap.foundation.errors import InputError
 from bandgap.research.assumed_density.belief import Gamma, fresh_belief
 from bandgap.research.assumed_density.predictive import predict
 from tests.research.assumed_density.test_moments import random_weights, sampled
@@ -69,8 +68,3 @@ def test_mean_of_a_narrow_network_is_that_of_its_draws_and_not_of_the_slab():
     draws = 2.0 + 3.0 * sampled(weights, x, draws=400_000, seed=1)
     assert abs(predictive.mean[0] - draws.mean()) < 4 * draws.std() / np.sqrt(400_000)
     assert abs(predictive.slab_mean[0] - draws.mean()) > 20 * draws.std() / np.sqrt(400_000)
-
-
-def test_probability_outside_is_refused(predictive):
-    with pytest.raises(InputError, match=r"probability 1.0. Accepted: a number inside \(0, 1\)"):
-        predictive.quantile(1.0)

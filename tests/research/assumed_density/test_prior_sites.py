@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.assumed_density.belief import (
     belief_around,
     flattened,
@@ -106,17 +105,3 @@ def test_shape_of_the_prior_precision_stays_at_its_start_or_above():
         belief = refine_prior(belief)
         assert belief.precisions[0].shape >= 6.0
     assert np.abs(flattened(belief.weights.means)).max() < 50.0
-
-
-def test_belief_given_stays_as_it_was():
-    belief = learned()
-    precision = belief.prior.precision.copy()
-    refine_prior(belief)
-    assert (belief.prior.precision == precision).all()
-
-
-def test_authors_order_is_refused_where_it_is_not_stable():
-    with pytest.raises(
-        ConfigError, match='"one by one" is not stable with an averaged factor. Use "together"'
-    ):
-        refine_prior(learned(average=True), order="one by one")

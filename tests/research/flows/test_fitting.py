@@ -3,11 +3,8 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, InputError
-from bandgap.foundation.progress import Update
 from bandgap.inference.base_measure import BaseMeasure
 from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import FlowConfig
@@ -66,15 +63,6 @@ def test_flow_of_one_coordinate_is_the_normal_density_of_its_rows() -> None:
         assert abs(-linear / (2 * quadratic) - float(rows[16:].mean())) < 1e-6
 
 
-def test_same_seed_gives_the_same_flow_and_another_seed_another() -> None:
-    rows = curved_rows(60)
-    first, again, other = (
-        fitted(rows, seed=seed, training=FlowTraining(max_epochs=5)) for seed in (3, 3, 4)
-    )
-    assert torch.equal(first.log_density(rows), again.log_density(rows))
-    assert not torch.equal(first.log_density(rows), other.log_density(rows))
-
-
 def test_weights_without_bootstrap_give_maximum_likelihood() -> None:
     """Every row fitted to has the same weight, so that both flows differ by their start alone."""
     rows = curved_rows(60)
@@ -92,30 +80,3 @@ def test_historical_rows_draw_the_density_to_them() -> None:
     with_history = fitted(rows, training=training, base=BaseMeasure(60.0, rows=history))
     gain = with_history.log_density(history).mean() - alone.log_density(history).mean()
     assert float(gain) > 1.0
-
-
-def test_cancelled_fit_ends_at_once() -> None:
-    updates: list[Update] = []
-
-    def cancel(update: Update) -> None:
-        updates.append(update)
-        raise Cancelled("stopped")
-
-    with pytest.raises(Cancelled):
-        fitted(curved_rows(60), progress=cancel)
-    assert len(updates) == 1
-
-
-def test_rows_that_are_not_finite_or_have_two_roles_are_refused() -> None:
-    rows = curved_rows(20)
-    is_fitted, is_stopping = masks(20, 1, n_stopping=4)
-    with pytest.raises(InputError, match="one role"):
-        fit_flows(
-            rows,
-            is_fitted=is_fitted | is_stopping,
-            is_stopping=is_stopping,
-            config=FlowConfig(2),
-        )
-    rows[3, 0] = torch.nan
-    with pytest.raises(InputError, match="finite rows with 2 columns"):
-        fit_flows(rows, is_fitted=is_fitted, is_stopping=is_stopping, config=FlowConfig(2))

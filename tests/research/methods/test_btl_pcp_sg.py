@@ -11,8 +11,6 @@ from bandgap.networks.perceptron import layers_of
 from bandgap.research.methods.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.research.shared.stochastic_start import SgSampler, sampler_for
 from bandgap.research.stochastic_gradient.samplers import CONFIGS
-from bandgap.transfer import METHODS
-from bandgap.transfer.btl_pcp_pe import BtlPcpPeConfig
 
 SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=12)
 
@@ -66,28 +64,6 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
 
 
 HALVED = SgSampler(chains=4, warmup=12, draws=24, keep=8, batch_size=10, search=12, halve=True)
-
-
-def test_halved_step_resumes_bit_for_bit_and_reports_its_effect(
-    source_of, target, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("bandgap.research.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
-    phases = set()
-
-    def kill(update):
-        phases.add(update.phase)
-        if update.phase == "sampling with half the step" and update.done >= 50:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(source_of(), target, sampler=HALVED, checkpoint=checkpoint, progress=kill)
-    assert {"sampling", "warm-up with half the step"} <= phases
-    again = run(source_of(), target, sampler=HALVED, checkpoint=checkpoint)
-    uninterrupted = run(source_of(), target, sampler=HALVED)
-    assert (
-        again.sigma == uninterrupted.sigma
-    ).all() and again.diagnostics.warnings == uninterrupted.diagnostics.warnings
 
 
 @pytest.mark.slow
@@ -153,30 +129,6 @@ def test_pruned_share_is_exact_after_rebirth_and_stays_with_the_source(source_of
     assert "reborn_share" not in unpruned.diagnostics.figures
 
 
-def test_killed_pruning_goes_on_bit_for_bit(source_of, target, tmp_path, monkeypatch):
-    monkeypatch.setattr("bandgap.research.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
-
-    def kill(update):
-        if update.phase == "pruning" and update.done >= 30:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(
-            source_of(),
-            target,
-            prune_share=0.5,
-            sampler=LONGER,
-            checkpoint=checkpoint,
-            progress=kill,
-        )
-    again = run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint)
-    uninterrupted = run(source_of(), target, prune_share=0.5, sampler=LONGER)
-    assert (again.coordinates == uninterrupted.coordinates).all() and (
-        again.sigma == uninterrupted.sigma
-    ).all()
-
-
 def test_step_follows_from_the_widening_and_from_stability():
     """Batch noise c = 79: h c / 2 = widening; with little noise a quarter of the stable step."""
     sampler = SgSampler(widening=0.05)
@@ -205,11 +157,3 @@ def test_step_follows_from_the_widening_and_from_stability():
 def test_settings_that_cannot_be_together_are_refused(settings, text):
     with pytest.raises(ConfigError, match=text):
         SgSampler(**settings)
-
-
-def test_method_has_the_prior_settings_of_the_exact_one():
-    ours = BtlPcpSgConfig()
-    exact = BtlPcpPeConfig()
-    for name in ("lam", "corr", "c0", "centre", "noise_share", "standardise", "gap_scale"):
-        assert getattr(ours, name) == getattr(exact, name)
-    assert METHODS["btl_pcp_sg"].resumable is fit

@@ -1,7 +1,5 @@
 """The cost of a step by mini-batches, and how SGHMC corrects for batch noise."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import torch
@@ -102,26 +100,6 @@ def allocated(n, *, steps):
 def test_tensors_of_a_step_do_not_grow_with_the_rows():
     per_step = [(allocated(n, steps=7) - allocated(n, steps=2)) / 5 for n in (100_000, 2_000)]
     assert 0 < per_step[0] == per_step[1]
-
-
-def most_held(target):
-    """Bytes that a run of three steps holds at most beyond what was there, of numpy and Python."""
-    start = begin(target)
-    run = RunConfig(0, 3, 3, 64, longest_move=1e9)
-    sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
-    tracemalloc.start()
-    sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return most
-
-
-@pytest.mark.slow
-def test_arrays_of_a_step_do_not_grow_with_the_rows():
-    """With the prior by all rows there is a number a row, at least."""
-    small_share, many = (most_held(target_of(n, few_for_all=True)) for n in (10_000, 30_000))
-    assert many < small_share + 10_000 < 100_000
-    assert most_held(target_of(30_000)) > 240_000
 
 
 @pytest.mark.statistical

@@ -94,19 +94,6 @@ def test_chains_that_diverge_restart_with_half_the_step(source_of, target, tmp_p
     assert again.diagnostics.figures["step"] == uninterrupted.diagnostics.figures["step"]
 
 
-def test_pruned_chains_that_diverge_restart(source_of, target, monkeypatch):
-    monkeypatch.setattr("bandgap.research.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
-    source = source_of()
-    updates = []
-    curvature = run(source, target, SHORT, share=0.4).diagnostics.figures["largest_curvature"]
-    posterior = run(
-        source, target, replace(SHORT, step=6.0 / curvature), share=0.4, progress=updates.append
-    )
-    assert sum(u.phase == "pruning" and u.done == 1 for u in updates) > 1
-    assert posterior.diagnostics.figures["zero_share"] > 0.2
-    assert np.isfinite(posterior.mean_draws_eV(target.features)).all()
-
-
 def test_step_that_is_too_long_by_far_is_refused(source_of, target):
     with pytest.raises(
         BandgapError, match=r"all chains diverged, down to a step of 125\. Set a smaller step"

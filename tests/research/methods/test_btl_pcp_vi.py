@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import ConfigError
 from bandgap.inference.network import sampler as network_sampler
 from bandgap.networks.perceptron import layers_of
 from bandgap.research.methods import btl_pcp_vi
@@ -87,11 +87,3 @@ def test_rate_by_the_rule_is_refused_or_one_halfway_taken_where_the_source_is_le
     assert (
         1e-3 < fit(knowing_source, target, lam="corr", corr=0.95).diagnostics.figures["lam"] < 1e3
     )
-
-
-def test_source_without_a_variational_posterior_is_refused_with_the_remedy(source_of, target):
-    with pytest.raises(
-        InputError,
-        match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
-    ):
-        fit(source_of(), target)

@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
 from bandgap.research.methods import btl_vi
@@ -97,10 +95,3 @@ def test_draws_of_the_upper_layers_are_independent_normals(knowing_source, targe
     assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > 1e-3
     assert float(torch.corrcoef(whitened.T).fill_diagonal_(0.0).abs().max()) < 5 / 2000**0.5
     assert posterior.sigma.shape == (1, 2000) and len(set(posterior.sigma[0])) == 1
-
-
-def test_source_without_fisher_information_is_refused_with_the_remedy(source_of, target):
-    with pytest.raises(
-        InputError, match=r"no Fisher information.*`bandgap train-source`.*`bandgap source-extras`"
-    ):
-        fit(source_of(), target)

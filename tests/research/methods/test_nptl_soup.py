@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.training import StackTraining
 from bandgap.research.methods import nptl_soup
 from bandgap.research.methods.nptl_soup import NO_SPREAD, NptlSoupConfig, greedy_soup
@@ -85,15 +84,3 @@ def test_identical_samples_are_all_in_the_greedy_soup(source_of, target):
         start.standardiser.gaps_eV(start.y)[~trained],
     )
     assert sorted(used.tolist()) == [0, 1, 2]
-
-
-def test_soup_of_networks_from_different_starts_is_refused():
-    with pytest.raises(
-        ConfigError, match="nptl_soup: start is 'fresh_head'. An average of weights means nothing"
-    ):
-        NptlSoupConfig(start="fresh_head")
-
-
-def test_greedy_soup_without_a_hold_out_is_refused():
-    with pytest.raises(ConfigError, match=r"sigma is 'cv'. Set sigma=val, or soup=uniform"):
-        NptlSoupConfig(soup="greedy", sigma="cv")

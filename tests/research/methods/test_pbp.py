@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import forward
 from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
-from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer import TargetData
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}
@@ -130,9 +128,3 @@ def test_several_rows_at_once_come_to_nearly_the_same_predictions(source_of, tar
         fitted(source, target, **ONE, passes=4, batch_size=b).mean_and_sd_eV(x) for b in (1, 10)
     )
     assert np.abs(single[0] - many[0]).max() < 0.3 * single[1].mean()
-
-
-def test_no_candidate_is_refused():
-    METHODS["pbp"].configure({"variances": []})
-    with pytest.raises(ConfigError, match=r"variances = \[\]. Accepted: at least one number"):
-        METHODS["pbp"].configure({"variances": [], "output_alone": False})

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.training import TrainingConfig
 from bandgap.research.methods.two_stage import TwoStageConfig, fit
 from bandgap.transfer.freeze import FreezeConfig
@@ -72,17 +71,6 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source_of, tar
     held_out = torch.randperm(40, generator=torch.Generator().manual_seed(7))[:8].numpy()
     errors = target.gaps_eV[held_out] - posterior.mean_draws_eV(target.features[held_out])[0, 0]
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
-
-
-def test_stages_with_different_validation_shares_are_refused():
-    with pytest.raises(
-        ConfigError,
-        match=(
-            "two_stage: validation share 0.3 in output_layer, 0.2 in all_layers. Both stages hold "
-            "the same rows out"
-        ),
-    ):
-        TwoStageConfig(output_layer=dataclasses.replace(OUTPUT, validation_share=0.3))
 
 
 def test_share_of_the_rate_changes_the_second_stage_alone(source_of, target):

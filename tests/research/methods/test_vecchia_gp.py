@@ -150,42 +150,6 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
         VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
 
 
-def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
-    data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    brief = {
-        "nu": 1.5,
-        "likelihood": "vecchia",
-        "neighbours": 10,
-        "sgrld": {"warmup": 10, "draws": 20, "batch": 30},
-    }
-    loops, tensors = (
-        VECCHIA.fit(
-            source,
-            data,
-            VECCHIA.configure({"process": brief | {"engine": name}}),
-            seed=0,
-            device="cpu",
-        )
-        for name in ("loops", "batched")
-    )
-    np.testing.assert_allclose(tensors.theta, loops.theta, rtol=1e-6)
-    np.testing.assert_allclose(
-        tensors.mean_draws_eV(data.features), loops.mean_draws_eV(data.features), atol=1e-5
-    )
-    with pytest.raises(
-        ConfigError, match="vecchia_gp.process.engine: found 'gpu'. Accepted: auto, loops, batched"
-    ):
-        VECCHIA.configure({"process": {"engine": "gpu"}})
-    with pytest.raises(ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'"):
-        VECCHIA.fit(
-            source,
-            data,
-            VECCHIA.configure({"process": brief | {"engine": "loops"}}),
-            seed=0,
-            device="cuda",
-        )
-
-
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
     data = TargetData(*rows_of(40, seed=1))

@@ -2,12 +2,10 @@
 
 import math
 
-import networkx
 import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.research.molecules.edge_network import (
     EdgeNetwork,
@@ -27,13 +25,11 @@ from bandgap.research.molecules.sequences import (
     EdgeSequence,
     sequence_of,
 )
-from benchmarks.graph_metrics import graph_distances
 from benchmarks.graph_sets import (
     barabasi_albert,
     cycle,
     cycles,
     ladder,
-    ladders,
 )
 from benchmarks.studies.hollywood import HollywoodProcess
 
@@ -175,23 +171,6 @@ def test_likelihood_of_generated_graphs_is_the_frequency_of_their_draws() -> Non
     assert abs(share - p) < 4 * math.sqrt(p * (1 - p) / 2_000)
 
 
-def test_training_can_be_cancelled_and_leaves_the_global_generator() -> None:
-    state = torch.random.get_rng_state()
-
-    def cancel(update: Update) -> None:
-        raise Cancelled("Cancelled.")
-
-    with pytest.raises(Cancelled):
-        train_edge_network(
-            network_of(EdgeNetworkConfig()),
-            [cycle(4)],
-            EdgeTraining(n_steps=5),
-            seed=0,
-            progress=cancel,
-        )
-    assert torch.equal(state, torch.random.get_rng_state())
-
-
 def test_early_stopping_keeps_the_best_parameters() -> None:
     """Trained on cycles, the network soon fits other graphs worse than at its best."""
     network = network_of(EdgeNetworkConfig(), torch.float32)
@@ -233,58 +212,3 @@ def test_network_learns_the_hollywood_process() -> None:
         network, test
     )
     assert -0.02 < excess / 15 < 0.05
-
-
-def share_of_cycles(graphs: list[EdgeSequence]) -> float:
-    return float(
-        np.mean(
-            [
-                networkx.is_isomorphic(
-                    networkx.Graph(graph.edges.tolist()), networkx.cycle_graph(len(graph))
-                )
-                for graph in graphs
-            ]
-        )
-    )
-
-
-@pytest.mark.slow
-def test_generated_ladders_are_as_near_as_perfect_ones() -> None:
-    rng = np.random.default_rng(0)
-    training, validation, test = ladders(900, rng), ladders(100, rng), ladders(100, rng)
-    network = new_network(EdgeNetworkConfig(width=16), seed=0)
-    settings = EdgeTraining(n_steps=600)
-    train_edge_network(network, training, settings, validation=validation, seed=0)
-    models = [training[i] for i in rng.integers(len(training), size=100)]
-    graphs = generate(network, models, torch.Generator().manual_seed(0))
-    distances = graph_distances(graphs, test)
-    assert distances.degree < 0.025
-    assert distances.spectrum < 0.08
-    assert distances.density_ks < 0.15
-
-
-@pytest.mark.slow
-def test_cycles_close_where_the_remaining_edges_are_known() -> None:
-    rng = np.random.default_rng(0)
-    training, validation = cycles(900, rng), cycles(100, rng)
-    network = new_network(EdgeNetworkConfig(width=16, remaining_edges=True), seed=0)
-    settings = EdgeTraining(n_steps=600)
-    train_edge_network(network, training, settings, validation=validation, seed=0)
-    graphs = generate(network, training[:200], torch.Generator().manual_seed(0))
-    assert share_of_cycles(graphs) >= 0.9
-
-
-@pytest.mark.slow
-def test_cycles_stay_mostly_open_where_the_remaining_edges_are_unknown() -> None:
-    """The thesis has 0.0835 for degrees, DeepGMG 0.129; a set of open paths has 0.088."""
-    rng = np.random.default_rng(0)
-    training, validation, test = cycles(900, rng), cycles(100, rng), cycles(100, rng)
-    network = new_network(EdgeNetworkConfig(width=16), seed=0)
-    settings = EdgeTraining(n_steps=600)
-    train_edge_network(network, training, settings, validation=validation, seed=0)
-    graphs = generate(network, training[:200], torch.Generator().manual_seed(0))
-    share = share_of_cycles(graphs)
-    distances = graph_distances(graphs, test)
-    assert share < 0.5
-    assert distances.degree < 0.129
-    assert distances.spectrum < 0.297

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.molecules.sequences import sequence_of
 from benchmarks.studies.hollywood import HollywoodProcess
 
@@ -81,9 +80,3 @@ def test_simulated_numbers_of_nodes_have_the_exact_mean(n_edges: int) -> None:
     counts = np.array([process.simulate(n_edges, rng).n_nodes for _ in range(400)])
     error = counts.std(ddof=1) / math.sqrt(400)
     assert abs(counts.mean() - process.expected_nodes(n_edges)) < 4 * error
-
-
-@pytest.mark.parametrize(("alpha", "sigma"), [(1.0, 0.0), (1.0, 1.0), (-0.5, 0.5)])
-def test_parameters_outside_of_the_range_are_refused(alpha: float, sigma: float) -> None:
-    with pytest.raises(ConfigError, match="0 < sigma < 1 and alpha > -sigma"):
-        HollywoodProcess(alpha, sigma)

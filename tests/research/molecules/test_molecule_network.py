@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("rdkit")
 
 from bandgap.datasets.demo import load_demo
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.proposals.candidates import known_molecules
 from bandgap.proposals.chemistry import smiles_of_graph
 from bandgap.proposals.molecules import MoleculeGraph, Vocabulary
@@ -168,12 +168,6 @@ def test_samples_stop_only_without_a_net_charge_unless_they_cannot_grow(
     for graph, walk in zip(graphs, (w for w in walks if len(w.labels) <= 30), strict=True):
         can_grow = bool(graph.free_valences[walk.edges[-1, 0] :].any()) and len(walk.edges) < 60
         assert graph.charge == 0 or not can_grow
-
-
-def test_labels_of_no_valence_are_refused(molecules: list[MoleculeGraph]) -> None:
-    vocabulary = Vocabulary.of(molecules)
-    with pytest.raises(ConfigError, match="Accepted: 3 labels"):
-        MoleculeNetwork(MoleculeNetworkConfig(3), vocabulary.labels)
 
 
 def test_walk_of_a_molecule_is_the_same_molecule(molecules: list[MoleculeGraph]) -> None:

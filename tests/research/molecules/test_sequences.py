@@ -4,7 +4,6 @@ import networkx
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.research.molecules.sequences import (
     EdgeSequence,
     breadth_first,
@@ -29,16 +28,6 @@ def test_nodes_are_numbered_by_appearance() -> None:
     assert sequence_of([(9, 4), (4, 4), (2, 9)]).edges.tolist() == [[0, 1], [1, 1], [2, 0]]
 
 
-def test_other_numbers_of_nodes_are_refused() -> None:
-    with pytest.raises(InputError, match="by appearance"):
-        EdgeSequence(np.array([[1, 0]]), np.ones(1))
-
-
-def test_decreasing_times_are_refused() -> None:
-    with pytest.raises(InputError, match="not decreasing"):
-        sequence_of([(0, 1), (1, 2)], [2.0, 1.0])
-
-
 @pytest.mark.parametrize("n", [3, 10, 17])
 def test_cycle_is_that_of_networkx(n: int) -> None:
     assert networkx.is_isomorphic(as_networkx(cycle(n)), networkx.cycle_graph(n))
@@ -49,11 +38,6 @@ def test_ladder_is_that_of_networkx(n: int) -> None:
     graph = ladder(n)
     assert len(graph) == 3 * n // 2 - 2
     assert networkx.is_isomorphic(as_networkx(graph), networkx.ladder_graph(n // 2))
-
-
-def test_ladder_of_an_odd_number_of_nodes_is_refused() -> None:
-    with pytest.raises(InputError, match="a ladder of 7 nodes"):
-        ladder(7)
 
 
 def test_barabasi_albert_graph_has_four_edges_for_every_later_node() -> None:

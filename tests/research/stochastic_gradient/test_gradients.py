@@ -129,11 +129,6 @@ def test_batches_are_uniform_without_replacement_and_differ_between_chains(chain
     ).sum() < 36.1  # chi square with 14 degrees of freedom: 1 in 1,000
 
 
-def test_batch_larger_than_the_rows_is_refused():
-    with pytest.raises(ConfigError, match=r"batch of 7 rows. Accepted: 1 to 6"):
-        draw_rows(6, 7, 1, rng=np.random.default_rng(0))
-
-
 @pytest.mark.parametrize("with_control", [False, True])
 def test_stationary_variance_is_that_of_the_formula(with_control):
     """SGLD with step h / n is G = H^-1 with h: 16 batches' rows of 64, h = 0.3."""

@@ -1,6 +1,5 @@
 """Damped L-BFGS products and factors against dense recursions, which exist here alone."""
 
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
@@ -101,42 +100,6 @@ def test_products_and_factors_are_those_of_the_dense_matrix(kind, dtype, toleran
         scale = 1.0 if dtype == torch.float64 else np.abs(expected).max()
         assert np.abs(g[chain] - expected).max() <= tolerance * scale
         assert np.abs(root[chain] @ root[chain].T - expected).max() <= tolerance * scale
-
-
-def dense_of_forty_digits(s, y, *, delta=DELTA, r=R):
-    """G of pairs (M, D), oldest first, as `dense` has it, with 40 digits, rounded."""
-    with mp.workdps(40):
-        steps, changes = (
-            [mp.matrix(list(map(mp.mpf, row))) for row in rows.tolist()] for rows in (s, y)
-        )
-        sy = (steps[-1].T * changes[-1])[0]
-        gamma = (
-            max((changes[-1].T * changes[-1])[0] / sy, mp.mpf(delta)) if sy > 0 else mp.mpf(delta)
-        )
-        eye = mp.eye(len(s[0]))
-        g = eye / gamma
-        for step_, change in zip(steps, changes, strict=True):
-            sbs = gamma * (step_.T * step_)[0]
-            sy = (step_.T * change)[0]
-            theta = (1 - mp.mpf(r)) * sbs / (sbs - sy) if sy < r * sbs else mp.mpf(1)
-            bar = theta * change + (1 - theta) * gamma * step_
-            along = (step_.T * bar)[0]
-            projection = eye - step_ * bar.T / along
-            g = projection * g * projection.T + step_ * step_.T / along
-        return np.array(g.tolist(), dtype=float)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_products_and_factors_are_those_of_forty_digits(kind):
-    pairs = pairs_of(kind)
-    f = factor(pairs, delta=DELTA, r=R)
-    eye = torch.eye(D, dtype=torch.float64)
-    g = torch.stack([inverse_times(f, e.expand(4, D)) for e in eye], -1).numpy()
-    root = torch.stack([root_times(f, e.expand(4, D)) for e in eye], -1).numpy()
-    for chain in range(4):
-        expected = dense_of_forty_digits(pairs.s[chain].numpy(), pairs.y[chain].numpy())
-        assert np.abs(g[chain] - expected).max() <= 1e-10
-        assert np.abs(root[chain] @ root[chain].T - expected).max() <= 1e-10
 
 
 def test_share_of_damped_pairs_is_that_of_the_reference():

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.divergence import DivergedError
-from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
 from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
 from benchmarks.studies.many_predictors import (
     GivenInclusion,
@@ -150,19 +148,6 @@ def test_selection_lands_in_the_measured_ranges_or_better(seed):
 def test_selection_by_mini_batches_finds_the_first_predictor(problem):
     selected = select(problem, chains=2, iterations=1500, batch_size=25, seed=2)
     assert float(selected.beta.mean(0)[0]) > 1.5 and int(selected.rho.mean(0).argmax()) == 0
-
-
-def test_hamcmc_runs_with_its_walkers(problem):
-    config = HamcmcConfig(1e-4, walkers=3)
-    selected = select(problem, chains=2, iterations=60, sampler=config, seed=2)
-    assert selected.diverged == ()
-    assert selected.beta.shape == (2, 200) and float(selected.full_error.max()) < 100
-
-
-def test_hamcmc_with_a_long_step_is_reported_as_diverged(problem):
-    config = HamcmcConfig(1.0, walkers=3, tame=False)
-    with pytest.raises(DivergedError, match="all 2 chains diverged by iteration .* try a tenth"):
-        select(problem, chains=2, iterations=400, sampler=config, seed=2)
 
 
 def test_chain_that_diverged_is_left_out_and_named(problem):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
+from bandgap.foundation.errors import Cancelled
 from bandgap.inference.checkpoints import Checkpoint, facts_of
 from bandgap.research.stochastic_gradient.gradients import batch_gradient
 from bandgap.research.stochastic_gradient.halving import sample_and_halve
@@ -118,12 +118,6 @@ def test_chain_at_an_impossible_position_has_diverged():
     assert info.warnings[-1].kind == "diverged"
 
 
-@every_sampler
-def test_seed_repeats_a_run_and_another_gives_another(sampler):
-    first, same, other = (run(sampler, seed=seed)[0].position for seed in (3, 3, 4))
-    assert (first == same).all() and not torch.allclose(first, other)
-
-
 class Killed(RuntimeError):
     """Stands for a power cut."""
 
@@ -166,23 +160,6 @@ def test_cancelled_run_resumes_and_a_finished_run_is_read(tmp_path, monkeypatch)
     assert updates[-1].done == 70 and (read.position == first.position).all()
 
 
-@pytest.mark.parametrize(
-    "changed, text",
-    [
-        ({"seed": 4}, "seed is 3 there and 4 here"),
-        ({"sampler": CONFIGS["sghmc"](0.03)}, "sampler is 'SghmcConfig"),
-        ({"config": dataclasses.replace(RUN, draws=41)}, "run is 'RunConfig"),
-    ],
-    ids=["seed", "sampler", "length"],
-)
-def test_file_of_another_run_is_refused(tmp_path, changed, text):
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
-    run(SAMPLERS["sghmc"], checkpoint=checkpoint)
-    settings = {"sampler": SAMPLERS["sghmc"]} | changed
-    with pytest.raises(ArtifactError, match=f"belongs to another run: {text}"):
-        run(settings.pop("sampler"), checkpoint=checkpoint, **settings)
-
-
 def with_one_chain_on_the_wall(sampler, wall):
     start = start_of(sampler)
     start[2] = 60.0
@@ -202,25 +179,6 @@ def test_chain_that_diverges_ends_with_a_warning_and_the_others_continue(sampler
 def test_chain_with_a_finite_drift_that_is_too_long_has_diverged():
     assert with_one_chain_on_the_wall(SAMPLERS["sgld"], 1e6)[1].chains == (0, 1, 3)
     assert with_one_chain_on_the_wall(SAMPLERS["sgld"], -1e3)[1].chains == (0, 1, 2, 3)
-
-
-def test_run_without_draws_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"none of 4 iterations gives a draw, of which every 5-th would"
-    ):
-        run(SAMPLERS["sgld"], config=RunConfig(2, 4, 5, batch_size=6))
-
-
-def test_start_without_an_axis_for_walkers_is_refused():
-    with pytest.raises(ConfigError, match=r"start of shape \(4, 3\) for 3 walkers a chain"):
-        sample(logistic(20), SAMPLERS["hamcmc"], torch.zeros(4, 3), config=RUN, seed=0)
-
-
-def test_step_halving_without_quantities_is_refused():
-    with pytest.raises(ConfigError, match=r"at least 4 chains, and `record`"):
-        sample_and_halve(
-            logistic(20), SAMPLERS["sgld"], torch.zeros(4, 3), config=RUN, seed=0, extras=Extras()
-        )
 
 
 def test_run_with_half_the_step_has_twice_the_iterations_schedule_and_pruning(tmp_path):
@@ -330,8 +288,3 @@ def test_pruned_weights_return_unless_a_mask_fixes_them():
     assert float(moved.mean()) == pytest.approx(5.0, abs=0.1) and float(
         moved.var()
     ) == pytest.approx(1.0, rel=0.15)
-
-
-def test_pruning_of_a_sampler_with_several_positions_is_refused():
-    with pytest.raises(ConfigError, match="HamcmcState has several positions per chain"):
-        run(SAMPLERS["hamcmc"], extras=Extras(pruning=Pruning(((0, 3),), every=1)))

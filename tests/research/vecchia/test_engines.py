@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.stochastic_gradient.outcomes import RunConfig
 from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from bandgap.research.vecchia import batched, gp
@@ -17,10 +16,8 @@ from bandgap.research.vecchia.first_order import sample_first_order
 from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.likelihood import Blocks, Theta
 from bandgap.research.vecchia.metropolis import MetropolisConfig
-from bandgap.research.vecchia.published import PublishedConfig, sample_published
-from bandgap.research.vecchia.stochastic_scoring import ScoringConfig, score_by_batches
 from bandgap.research.vecchia.target import log_likelihood
-from tests.research.vecchia.samples import START, THETA, TRUTH, blocks_of, field
+from tests.research.vecchia.samples import THETA, TRUTH, blocks_of, field
 
 CPU = torch.device("cpu")
 ROUNDING = 1e-7  # of draws; sums in another order differ by 1e-13 and chains forget it
@@ -58,11 +55,6 @@ def agree(draws, expected):
 @pytest.mark.parametrize("name", BRIEF)
 def test_fit_has_the_same_mode_draws_and_predictions_with_either_engine(name):
     agree(fitted(name, "batched"), fitted(name, "loops"))
-
-
-def test_search_from_part_of_the_sites_is_the_same_with_either_engine(monkeypatch):
-    monkeypatch.setattr(gp, "PART_ROWS", 50)
-    agree(fitted("mode alone", "batched"), fitted("mode alone", "loops"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -121,46 +113,6 @@ def test_engine_depends_on_the_device_unless_it_is_named(engine, device, expecte
 def test_loops_and_the_default_use_the_cpu():
     assert device_of("loops") == device_of("auto") == CPU
     assert device_of("batched", "cpu") == device_of("auto", "cpu") == CPU
-
-
-def test_unknown_engine_is_refused():
-    with pytest.raises(ConfigError, match="engine is 'gpu'. Accepted: auto, loops, batched"):
-        device_of("gpu")
-
-
-def test_invalid_device_is_refused():
-    with pytest.raises(ConfigError, match="device is 'tpu'. Accepted: auto, cpu, cuda"):
-        fitted("mode alone", "batched", device="tpu")
-    with pytest.raises(
-        ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'. Take engine 'batched'"
-    ):
-        fitted("mode alone", "loops", device="cuda")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_missing_gpu_is_refused():
-    with pytest.raises(ConfigError, match="torch finds no CUDA device here"):
-        fitted("mode alone", "batched", device="cuda")
-
-
-def test_scoring_by_batches_is_the_same_with_either_engine(target):
-    ends = [
-        score_by_batches(
-            either, either.eta(START), np.zeros(1), ScoringConfig(batch=40, epochs=2), seed=1
-        )
-        for either in (target, replace(target, sites=BatchedSites(target.sites, CPU)))
-    ]
-    np.testing.assert_allclose(ends[1][0], ends[0][0], atol=ROUNDING)
-    np.testing.assert_allclose(ends[1][1], ends[0][1], atol=ROUNDING)
-
-
-def test_published_steps_are_the_same_with_either_engine(target, mode):
-    config = PublishedConfig(step=0.01, batch=8, chains=1, steps=4)
-    draws = [
-        sample_published(target.sites, either, mode.eta, mode.beta, config, seed=2)
-        for either in (target, replace(target, sites=BatchedSites(target.sites, CPU)))
-    ]
-    np.testing.assert_allclose(draws[1].eta, draws[0].eta, atol=ROUNDING)
 
 
 def test_first_order_samplers_are_the_same_with_either_engine(target, mode):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.errors import ConfigError
 from bandgap.research.stochastic_gradient.asgld import AsgldConfig
 from bandgap.research.stochastic_gradient.gradients import batch_gradient, control_variate
 from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
@@ -75,41 +74,6 @@ def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
         for pair in combinations(range(5), 2)
     ]
     np.testing.assert_allclose(torch.stack(parts).mean(0), of_all_rows, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_every_sampler_gives_finite_draws_and_resumes_with_equal_draws(
-    target, mode, tmp_path, name
-):
-    run = RunConfig(warmup=20, draws=20, thin=2, batch_size=30)
-    updates = []
-    uninterrupted = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2)
-    assert (
-        uninterrupted.eta.shape == (2, 10, 3)
-        and uninterrupted.beta.shape == (2, 10, 1)
-        and np.isfinite(uninterrupted.eta).all()
-    )
-    checkpoint = Checkpoint(tmp_path / "run.safetensors", every=7)
-
-    def cancel(update):
-        updates.append(update)
-        raise Cancelled("stop")
-
-    with pytest.raises(Cancelled):
-        sample_first_order(
-            target,
-            mode,
-            SAMPLERS[name],
-            run,
-            seed=5,
-            chains=2,
-            progress=cancel,
-            checkpoint=checkpoint,
-        )
-    resumed = sample_first_order(
-        target, mode, SAMPLERS[name], run, seed=5, chains=2, checkpoint=checkpoint
-    )
-    assert (resumed.eta == uninterrupted.eta).all() and (resumed.beta == uninterrupted.beta).all()
 
 
 def test_step_that_is_too_long_warns():

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
-from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
-from bandgap.research.stochastic_gradient.samplers import CONFIGS
 from bandgap.research.vecchia import gp
-from bandgap.research.vecchia.first_order import STEPS, FirstOrderConfig
+from bandgap.research.vecchia.first_order import FirstOrderConfig
 from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.likelihood import Theta
 from bandgap.research.vecchia.metropolis import MetropolisConfig
 from bandgap.research.vecchia.published import PublishedConfig
-from bandgap.research.vecchia.settings import FirstOrder, OfAllSites, Sampler
+from bandgap.research.vecchia.settings import OfAllSites, Sampler
 from bandgap.research.vecchia.stochastic_scoring import ScoringConfig
 from bandgap.research.vecchia.target import FLAT
 from tests.research.vecchia.samples import field
@@ -45,10 +42,6 @@ COMPARED = [name for name in get_args(Sampler) if name not in get_args(OfAllSite
 def recommended():
     """By Metropolis, which is exact."""
     return gp.fit(POINTS, Y, replace(BRIEF, sampler="metropolis"), seed=0).predict(NEW)
-
-
-def test_every_first_order_sampler_is_accepted_by_name():
-    assert set(get_args(FirstOrder)) == set(CONFIGS) == set(STEPS)
 
 
 @pytest.mark.statistical
@@ -108,50 +101,6 @@ def test_free_smoothness_works_with_the_exact_likelihood():
     brief = gp.GPConfig(nu="free", metropolis=MetropolisConfig(chains=2, warmup=10, draws=20))
     process = gp.fit(POINTS[:25], Y[:25], brief, seed=0)
     assert process.theta[..., 2].std() > 0.01 and np.isfinite(process.predict(NEW).mean).all()
-
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_samplers_with_batches_refuse_the_exact_likelihood(name):
-    with pytest.raises(
-        ConfigError,
-        match=f"sampler '{name}' uses batches of sites.*auto, metropolis, sgrld, none",
-    ):
-        gp.GPConfig(likelihood="exact", sampler=name)
-
-
-@pytest.mark.parametrize("name", ["sgrld_published", "sgfs", "sgld"])
-def test_interrupted_fit_resumes_and_refuses_other_settings(tmp_path, name):
-    config = replace(BRIEF, sampler=name)
-    config = replace(config, first_order=replace(config.first_order, warmup=20, draws=40))
-    config = replace(config, sgrld_published=replace(config.sgrld_published, steps=150))
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=25)
-    updates = []
-    phase = {
-        "sgrld_published": "sampling the covariance",
-        "sgfs": "searching the maximum by batches",
-    }.get(name)
-
-    def cancel(update):
-        updates.extend([update] * (phase in (None, update.phase) and update.total is not None))
-        if len(updates) == (1 if phase is None else 3):
-            raise Cancelled("stop")
-
-    with pytest.raises(Cancelled):
-        gp.fit(POINTS, Y, config, seed=1, progress=cancel, checkpoint=checkpoint)
-    assert checkpoint.path.exists()
-    other = replace(
-        config,
-        sgrld_published=replace(config.sgrld_published, step=0.02),
-        sgfs=replace(config.sgfs, step=0.1),
-        first_order=replace(config.first_order, step=0.01),
-    )
-    with pytest.raises(ForeignCheckpointError, match="belongs to another run"):
-        gp.fit(POINTS, Y, other, seed=1, checkpoint=checkpoint)
-    uninterrupted = gp.fit(POINTS, Y, config, seed=1)
-    resumed = gp.fit(POINTS, Y, config, seed=1, checkpoint=checkpoint)
-    assert (resumed.theta == uninterrupted.theta).all() and (
-        resumed.beta == uninterrupted.beta
-    ).all()
 
 
 def test_published_sgrld_with_too_short_steps_warns():

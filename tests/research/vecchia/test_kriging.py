@@ -210,15 +210,6 @@ def test_smoothness_is_chosen_by_likelihood():
     assert gp.fit(points, y, gp.GPConfig(sampler="none"), covariates=rows).nu == 0.5
 
 
-def test_prediction_refuses_other_numbers_of_columns():
-    points, rows, y = field(30, 2, THETA, seed=0)
-    process = gp.fit(points, y, gp.GPConfig(nu=0.5, sampler="none"), covariates=rows)
-    with pytest.raises(InputError, match="fitted on 2 coordinates and 2 covariates"):
-        process.predict(points)
-    with pytest.raises(InputError, match="level 1.5"):
-        process.predict(points, rows).interval(1.5, kind="latent")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1_500, pytest.param(5_000, marks=pytest.mark.soak)])
 def test_fit_of_thousands_of_rows_in_64_dimensions_has_the_stated_coverage(n):

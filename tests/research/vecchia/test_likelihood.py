@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import InputError
-from bandgap.research.vecchia import likelihood
 from bandgap.research.vecchia.batched import BatchedSites
 from bandgap.research.vecchia.exact import DenseSites
 from bandgap.research.vecchia.likelihood import PartOfSites, Theta, build_blocks
@@ -235,33 +234,6 @@ def test_covariance_that_overflows_has_no_factor(change):
         DenseSites(points, rows, y).terms(None, THETA._replace(**change), BETA, derivatives=False)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"sigma2": 0.0},
-            "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to "
-            "250.",
-        ),
-        ({"nu": 251.0}, "nu = 251"),
-        ({"rho": float("nan")}, "rho = nan"),
-    ],
-)
-def test_invalid_parameters_are_refused(change, message):
-    with pytest.raises(InputError, match=message):
-        blocks_of(8, 2, THETA, m=3).terms(None, THETA._replace(**change), BETA)
-
-
-def test_tables_of_different_lengths_or_not_finite_are_refused():
-    points, rows, y = field(8, 2, THETA, seed=0)
-    with pytest.raises(InputError, match="7 points, 8 rows of covariates, 8 observations"):
-        build_blocks(points[:7], rows, y, m=3)
-    with pytest.raises(InputError, match="not finite"):
-        build_blocks(points, rows, y * np.nan, m=3)
-    with pytest.raises(InputError, match="finite table"):
-        build_blocks(points * np.inf, rows, y, m=3)
-
-
 def test_site_gradients_sum_to_the_gradient_with_either_engine():
     blocks, theta = case(30, 5, 1.0, 5)
     terms = blocks.terms(None, theta, BETA, free_nu=True)
@@ -279,12 +251,6 @@ def test_site_gradients_sum_to_the_gradient_with_either_engine():
     np.testing.assert_allclose(batched, gradients, rtol=1e-10, atol=1e-12)
 
 
-def test_site_gradients_of_an_exact_likelihood_are_refused():
-    points, rows, y = field(12, 2, THETA, seed=0)
-    with pytest.raises(InputError, match="there are no gradients of sites"):
-        DenseSites(points, rows, y).site_gradients(THETA, BETA)
-
-
 def test_part_of_the_sites_has_scaled_sums():
     blocks, theta = case(24, 2, 0.5, 5)
     places = np.array([2, 5, 11, 20])
@@ -299,14 +265,3 @@ def test_part_of_the_sites_has_scaled_sums():
     np.testing.assert_array_equal(
         part.site_gradients(theta, BETA), blocks.site_gradients(theta, BETA)[places]
     )
-
-
-def test_distances_that_exceed_the_memory_are_recomputed_in_every_pass(monkeypatch):
-    blocks, theta = case(24, 2, 1.7, 5)
-    stored = blocks.terms(None, theta, BETA, free_nu=True)
-    monkeypatch.setattr(likelihood, "MAX_STORED_BYTES", 10)
-    again = replace(blocks)
-    recomputed = again.terms(None, theta, BETA, free_nu=True)
-    assert (len(blocks.distances), len(again.distances)) == (24, 0)
-    for name in NAMES:
-        np.testing.assert_allclose(getattr(recomputed, name), getattr(stored, name), rtol=1e-12)

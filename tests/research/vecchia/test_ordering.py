@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from bandgap.foundation.errors import InputError
 from bandgap.research.vecchia.ordering import earlier_neighbours, nearest, site_order
 
 
@@ -53,8 +52,3 @@ def test_nearest_observed_points_are_found(q):
     expected = np.sort(np.argsort(cdist(new, points), axis=1)[:, :9], axis=1)
     assert (nearest(points, new, 9) == expected).all()
     assert nearest(points[:4], new, 9).shape == (600, 4)
-
-
-def test_no_neighbours_are_refused():
-    with pytest.raises(InputError, match="0 neighbours. Give at least 1."):
-        earlier_neighbours(np.zeros((5, 2)), 0)

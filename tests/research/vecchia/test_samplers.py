@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
-from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
-from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
+from bandgap.foundation.errors import InputError
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.diagnostics import rhat
 from bandgap.inference.divergence import DivergedError
-from bandgap.research.vecchia.first_order import FirstOrderConfig
 from bandgap.research.vecchia.langevin import (
     LangevinConfig,
     sample_by_smaller_steps,
@@ -54,11 +53,6 @@ def test_scoring_finds_the_mode_of_a_general_search_in_few_steps(target, priors)
     assert mode.value == pytest.approx(-plain.fun, rel=1e-10)
 
 
-def test_start_without_a_density_is_refused(target):
-    with pytest.raises(InputError, match="Give a start inside its support"):
-        find_mode(target, np.full(3, np.inf))
-
-
 def test_scoring_by_batches_ends_near_the_maximum():
     target = Target(build_blocks(*field(900, 2, TRUTH, seed=4, covariates=1), m=6), priors=FLAT)
     best = find_mode(target, target.eta(START))
@@ -83,18 +77,6 @@ def test_metropolis_equals_quadrature(target, mode, quadrature, independent, mov
     assert moves[0] < draws.figures["acceptance"] < moves[1]
     assert np.abs(bias).max() < 0.1 and spread.min() > 0.95 and spread.max() < 1.05
     assert rhat(draws.eta).max() < 1.02
-
-
-@pytest.mark.slow
-def test_independent_proposals_give_twice_the_effective_draws_of_a_walk(target, mode):
-    draws = [
-        sample_metropolis(
-            target, mode, MetropolisConfig(warmup=200, draws=1000, independent=independent), seed=3
-        )
-        for independent in (False, True)
-    ]
-    walk, mixed = (ess_bulk(draws.eta).min() for draws in draws)
-    assert mixed > 2 * walk
 
 
 @pytest.mark.slow
@@ -198,26 +180,6 @@ SAMPLERS = [
 ]
 
 
-@pytest.mark.parametrize(("sample", "config"), SAMPLERS, ids=["langevin", "metropolis"])
-def test_killed_chains_resume_with_equal_draws(target, mode, tmp_path, sample, config):
-    uninterrupted = sample(target, mode, config, seed=5)
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=50)
-    updates = []
-
-    def cancel(update):
-        updates.append(update)
-        if len(updates) == 5:
-            raise Cancelled("stop")
-
-    with pytest.raises(Cancelled):
-        sample(target, mode, config, seed=5, progress=cancel, checkpoint=checkpoint)
-    assert checkpoint.path.exists()
-    resumed = sample(target, mode, config, seed=5, checkpoint=checkpoint)
-    assert (resumed.eta == uninterrupted.eta).all() and (resumed.beta == uninterrupted.beta).all()
-    with pytest.raises(ForeignCheckpointError, match="seed is 5 there and 6 here"):
-        sample(target, mode, config, seed=6, checkpoint=checkpoint)
-
-
 def test_chains_that_diverge_are_named(target, mode):
     config = LangevinConfig(
         step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200
@@ -252,20 +214,3 @@ def test_chains_that_diverge_at_every_step_return_the_mode_with_a_warning(target
         "All chains diverged, down to a step of 0.2375: the scales are fixed at their most "
         "probable values.",
     )
-
-
-@pytest.mark.parametrize("settings", [LangevinConfig, FirstOrderConfig, MetropolisConfig])
-def test_draws_that_are_no_multiple_of_thin_are_refused(settings):
-    with pytest.raises(ConfigError, match="10 draws, thin 3. Accepted: draws a multiple of thin"):
-        settings(draws=10, thin=3)
-
-
-@pytest.mark.slow
-def test_langevin_and_metropolis_agree(target, mode):
-    """Means within 5 standard errors of both chains together; once in a million seeds by chance."""
-    slow = sample_metropolis(target, mode, MetropolisConfig(draws=1000), seed=7)
-    fast = sample_langevin(
-        target, mode, LangevinConfig(step=0.05, batch=50, warmup=100, draws=2000), seed=7
-    )
-    error = np.hypot(mean_error(slow.eta), mean_error(fast.eta))
-    assert (np.abs(slow.eta.mean((0, 1)) - fast.eta.mean((0, 1))) < 5 * error).all()

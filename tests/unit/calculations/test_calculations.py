@@ -13,7 +13,6 @@ import pytest
 from bandgap.calculations import Calculation, read_calculations
 from bandgap.calculations.band_edges import band_gap
 from bandgap.calculations.records import calculation_parts
-from bandgap.foundation.errors import InputError
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
 from tests.unit.calculations.vasprun_text import INSULATOR, vasprun
@@ -353,13 +352,6 @@ def test_equal_ids_become_different(tmp_path: Path) -> None:
         (tmp_path / name / "vasprun.xml").write_text(vasprun())
     results = read_calculations([tmp_path / "a", tmp_path / "b"])
     assert [r.record.id for r in results] == ["x", "x-2"]
-
-
-def test_folder_without_calculations_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"There is no file vasprun\.xml"):
-        read_calculations([tmp_path])
-    with pytest.raises(InputError, match="no such file or folder"):
-        read_calculations([tmp_path / "missing"])
 
 
 def test_memory_does_not_grow_with_densities_of_states(tmp_path: Path) -> None:

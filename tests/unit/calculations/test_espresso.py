@@ -11,7 +11,6 @@ import pytest
 
 from bandgap.calculations import Calculation, read_calculations
 from bandgap.calculations.espresso import element_of_label
-from bandgap.calculations.espresso_xml import HARTREE_EV
 from tests.unit.calculations.espresso_text import INSULATOR, espresso
 from tests.unit.calculations.vasprun_text import vasprun
 
@@ -222,14 +221,6 @@ def test_unusable_file_has_one_line_with_the_reason(
     assert not result.is_usable
     assert words in result.record.problem
     assert "\n" not in result.record.problem
-
-
-def test_number_that_the_gap_does_not_need_refuses_nothing(tmp_path: Path) -> None:
-    text = espresso()
-    stars = text.replace(f" {4.0 / HARTREE_EV:.15e}\n", " ****\n")
-    assert stars != text
-    stars = stars.replace('weight="', 'weight="*')
-    assert read(tmp_path, stars).gap_eV == read(tmp_path, text).gap_eV > 0
 
 
 def test_tree_of_both_programs_is_read_and_copies_and_other_files_are_left_out(

@@ -1,8 +1,6 @@
 """Progress on the terminal and in logs."""
 
 import io
-import time
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -23,16 +21,6 @@ def test_progress_in_a_pipe_is_one_line_for_each_phase(capsys: pytest.CaptureFix
     assert captured.out == ""
 
 
-def test_line_in_a_pipe_has_the_message_of_the_phase(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bars() as progress:
-        progress(Update("planning the solves", message="600 steps, 9 products each"))
-        progress(Update("comparing", 0, 4, message="n = 100, seed 0"))
-    assert capsys.readouterr().err.splitlines() == [
-        "planning the solves: 600 steps, 9 products each",
-        "comparing (4)",
-    ]
-
-
 def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> None:
     bars = Bars(
         "{task.description} {task.completed} {task.fields[figures]}",
@@ -50,24 +38,6 @@ def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> N
         ("sampling", 1),
     ]
     assert bars.tasks[0].fields["figures"] == "rhat 1.02"
-
-
-def test_rate_and_remaining_time_are_printed_at_intervals_in_a_pipe(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
-    monkeypatch.setattr(bars_module, "time", clock)
-    with progress_bars() as progress:
-        progress(Update("predicting", 0, 3000))
-        for second in range(1, 62):
-            now[0] = float(second)
-            progress(Update("predicting", 20 * second, 3000, values={RATE: 20.0}))
-    assert capsys.readouterr().err.splitlines() == [
-        "predicting (3,000)",
-        "predicting: 600 of 3,000, 20 a second, about 2 min 0 s left",
-        "predicting: 1,200 of 3,000, 20 a second, about 1 min 30 s left",
-    ]
 
 
 def test_bar_shows_rate_and_remaining_time() -> None:
@@ -97,13 +67,3 @@ def test_time_of_an_epoch_is_the_median_without_the_first(monkeypatch: pytest.Mo
     clock(Update("Fisher information", 1, 2))
     assert clock.sentence == "4 epochs, 3.0 s each (median)"
     assert len(passed) == 6
-
-
-def test_updates_of_batches_end_no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(bars_module.time, "perf_counter", lambda: now[0])
-    clock = EpochClock(lambda update: None, "training")
-    for done in (0, 0, 1, 1, 1, 2, 2, 2, 3):
-        now[0] += 2.0
-        clock(Update("training", done, 3))
-    assert clock.sentence == "3 epochs, 6.0 s each (median)"

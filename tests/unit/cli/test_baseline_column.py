@@ -94,29 +94,6 @@ def test_difference_to_a_column_is_learned_and_predicted_with(
     assert out.read_text().count("has no gap_pbe_eV, which this run needs") == 2
 
 
-def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
-    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
-    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
-    done = run(
-        "transfer",
-        "--source",
-        "none",
-        *data,
-        *f"--method gaussian_process --out {tmp_path / 'run'}".split(),
-    )
-    assert (
-        done.exit_code == 0
-        and "40 of 40 structures have a baseline under 'cheap_eV'." in done.stderr
-    )
-    new = write_frames(tmp_path / "b.extxyz", rows_of(5, seed=1))
-    out = tmp_path / "new.csv"
-    assert (
-        run("predict", "--model", tmp_path / "run", "--structures", new, "--out", out).exit_code
-        == 0
-    )
-    assert np.isfinite(predicted(out)).all()
-
-
 def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Path) -> None:
     """The same run and the same predictions follow from a baseline in eV and in Hartree."""
     slopes = []
@@ -142,55 +119,6 @@ def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Pat
         means.append(predicted(out))
     assert slopes[1] == pytest.approx(slopes[0], rel=1e-6)
     np.testing.assert_allclose(means[1], means[0], atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("cheap_nm", "the key 'cheap_nm' states the unit nm. Accepted: eV, meV, Hartree"),
-        ("cheap", "the key 'cheap' states no unit, and a unit is never guessed."),
-    ],
-)
-def test_baseline_under_a_key_in_an_unknown_unit_is_refused(
-    run: Run, tmp_path: Path, key: str, expected: str
-) -> None:
-    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
-    crystals.write_text(crystals.read_text().replace("cheap_eV=", f"{key}="))
-    data = (
-        f"--structures {crystals} --label gap_eV --baseline-column {key} --method kernel_ridge"
-    ).split()
-    refused = run("transfer", "--source", "none", *data, "--out", tmp_path / "run")
-    assert refused.exit_code == 1 and expected in refused.stderr
-
-
-def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
-    """The line is fitted together with the source, around the mixture of its networks."""
-    sets = write_frames(tmp_path / "s.extxyz", rows_of(60, seed=5))
-    words = "--label gap_eV --species H O --members 2 --hidden 8,4 --steps 60".split()
-    assert (
-        run(
-            "train-sources", f"one={sets}", *words, "--displacement", "0", "--out", tmp_path / "s"
-        ).exit_code
-        == 0
-    )
-    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
-    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
-    for method in ("fine_tune", "feature_gp"):
-        out = tmp_path / method
-        done = run(
-            "transfer",
-            "--source",
-            tmp_path / "s",
-            *data,
-            *f"--method {method} --device cpu --out {out}".split(),
-        )
-        assert done.exit_code == 0
-        manifest = json.loads((out / "manifest.json").read_text())
-        assert manifest["posterior"]["kind"] == "baseline" and manifest["source"]["members"] == 2
-        table = tmp_path / f"{method}.csv"
-        assert (
-            run("predict", "--model", out, "--structures", crystals, "--out", table).exit_code == 0
-        )
 
 
 def test_missing_baselines_are_reported(shell: Shell, run: Run, tmp_path: Path) -> None:

@@ -60,16 +60,6 @@ def test_labels_of_a_folder_whose_name_is_not_utf8_are_written(
     assert "runs/caf?/vasprun.xml" in table.read_text(encoding="utf-8")
 
 
-def test_labels_without_a_usable_calculation_writes_nothing(
-    run: Run, calculations: Path, tmp_path: Path
-) -> None:
-    table = tmp_path / "labels.csv"
-    result = run("labels", calculations / "broken", "--out", table)
-    assert result.exit_code == 1
-    assert "None of 1 calculations gives a gap" in result.stderr
-    assert not table.exists()
-
-
 @pytest.mark.data
 def test_labels_prints_the_gaps_of_real_outputs(run: Run, test_data: Path, tmp_path: Path) -> None:
     result = run("labels", test_data / "vasp_runs", "--out", tmp_path / "labels.csv")

@@ -92,13 +92,6 @@ def test_what_only_a_checkout_can_run_is_no_command(name: str, run: Run) -> None
     assert f"No such command '{name}'" in result.stderr
 
 
-def test_unknown_command_is_a_usage_error(shell: Shell) -> None:
-    result = shell("pretict")
-    assert result.returncode == 2
-    assert "No such command 'pretict'" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_module_is_the_command_line_with_exit_codes_and_its_own_name() -> None:
     command = [sys.executable, "-m", "bandgap"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)

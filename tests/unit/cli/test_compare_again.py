@@ -69,14 +69,3 @@ def test_relabelled_field_case_does_not_get_the_figures_of_the_first(
     assert max(first, second) < 0.3
     assert len(relabelled) == 2
     assert min(relabelled) > 1.0
-
-
-def test_comparison_in_the_folder_of_a_run_is_refused(run: Run, tmp_path: Path) -> None:
-    data = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "manifest.json").write_text('{"kind": "run"}')
-    result = run(
-        *WORDS, "--method", "kernel_ridge", "--structures", data, "--out", tmp_path / "run"
-    )
-    assert result.exit_code == 1
-    assert "contains a run. Give a new folder." in " ".join(result.stderr.split())

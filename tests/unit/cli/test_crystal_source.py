@@ -56,43 +56,6 @@ def source(crystals: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_output_for_a_source_of_crystals_does_not_name_molecules(
-    run: Run, crystals: Path, tmp_path: Path
-) -> None:
-    source = tmp_path / "source"
-    model = tmp_path / "run"
-    table = tmp_path / "predictions.csv"
-    data = ("--structures", crystals, "--label", "gap_eV")
-    done = [
-        run(
-            "train-source",
-            *data,
-            *("--species", "Cs", "Pb", "I"),
-            *BRIEF_TRAINING,
-            *("--out", source),
-        ),
-        run(
-            "transfer",
-            "--source",
-            source,
-            *data,
-            *f"--method last_layer_ridge --n 30 --out {model}".split(),
-        ),
-        run("predict", "--model", model, "--structures", crystals, "--out", table),
-        run("evaluate", "--predictions", table, *data),
-        run("transfer", "--list-methods"),
-        run("transfer", "--help"),
-        run("--help"),
-    ]
-    assert [result.exit_code for result in done] == [0] * len(done)
-    lines = [line for result in done for line in result.output.splitlines()]
-    assert any("source, error on held-out structures: " in line for line in lines)
-    mentions = [line for line in lines if "molecul" in line.lower()]
-    # A command that makes molecules, and kinds of electron levels.
-    about_molecules = ("propose", "GFN1-xTB-molecules", "Hueckel-molecules")
-    assert [line for line in mentions if not any(name in line for name in about_molecules)] == []
-
-
 def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_names(
     run: Run, tmp_path: Path
 ) -> None:
@@ -164,29 +127,6 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     assert table.read_text().count("Contains Rb, never seen in the training set") == 3
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "target_only",
-        "kernel_ridge",
-        pytest.param("random_forest", marks=pytest.mark.slow),
-        pytest.param("gradient_boosting", marks=pytest.mark.slow),
-    ],
-)
-def test_every_method_without_transfer_does_without_a_source(
-    run: Run, crystals: Path, tmp_path: Path, method
-) -> None:
-    data = ("--structures", crystals, "--label", "gap_eV")
-    done = run(
-        "transfer",
-        "--source",
-        "none",
-        *data,
-        *f"--method {method} --n 30 --out {tmp_path / 'run'}".split(),
-    )
-    assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
-
-
 def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
     data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
     for command in (("transfer",), ("compare", "--n", "20", "--n-test", "10", "--seeds", "1")):
@@ -201,77 +141,6 @@ def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path
             "or a method without transfer: target_only, kernel_ridge, "
             "gaussian_process, random_forest, " in message
         )
-
-
-def test_descriptor_options_with_a_source_are_refused(
-    run: Run, crystals: Path, tmp_path: Path
-) -> None:
-    data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
-    refused = run(
-        "transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16"
-    )
-    assert refused.exit_code == 1
-    assert "A descriptor is given together with a source model" in refused.stderr
-    result_of_few = run(
-        "transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O"
-    )
-    assert result_of_few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(
-        result_of_few.stderr.split()
-    )
-
-
-def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
-    sizes = ("--n", "30", "--n-test", "20", "--seeds", "2", "--out", tmp_path / "compared")
-    methods = ("--method", "kernel_ridge", "--method", "gaussian_process")
-    done = run(
-        *f"compare --source none --structures {crystals} --label gap_eV".split(), *methods, *sizes
-    )
-    assert done.exit_code == 0 and "source, recalibrated" not in done.stdout
-    fits = [
-        json.loads(line) for line in (tmp_path / "compared" / "fits.jsonl").read_text().splitlines()
-    ]
-    assert [fit["method"] for fit in fits[:3]] == [
-        "mean of the training gaps",
-        "kernel_ridge",
-        "gaussian_process",
-    ]
-    constant, *other_errors = (fit["figures"]["rmse_eV"] for fit in fits[:3])
-    assert max(other_errors) < 0.5 * constant
-
-
-@pytest.mark.slow
-def test_default_methods_that_take_too_few_of_the_structures_are_not_compared(
-    run: Run, crystals: Path, source: Path, tmp_path: Path
-) -> None:
-    """Of 67 structures, 60 have only elements of the source; all quick methods request 65."""
-    data = ("--structures", crystals, "--label", "gap_eV")
-    other_crystals = (
-        "--structures",
-        write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"),
-    )
-    sizes = ("--n", "45", "--n-test", "20", "--seeds", "1", "--device", "cpu")
-    done = run(
-        "compare",
-        "--source",
-        source,
-        *data,
-        *other_crystals,
-        *sizes,
-        "--out",
-        tmp_path / "compared",
-    )
-    assert done.exit_code == 0, done.output
-    (warning,) = [
-        line
-        for line in done.stderr.splitlines()
-        if line.startswith("Not compared, as the source model lacks")
-    ]
-    assert (
-        "last_layer_ridge" in warning
-        and "feature_gp" not in warning
-        and "kernel_ridge" not in warning
-    )
-    assert "drawn from all 67 labelled ones" in done.stdout and "left out" not in done.stderr
 
 
 def test_structures_of_foreign_elements_are_counted_and_named(

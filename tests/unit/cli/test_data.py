@@ -46,11 +46,6 @@ def test_add_data_without_a_workspace_says_where_to_find_its_address(
     assert result.exit_code == 2 and "Copy the text after ws=" in result.stderr
 
 
-def test_add_data_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
-    result = run("add-data", str(tmp_path / "absent"), "--workspace", WS)
-    assert result.exit_code == 1 and "there is no such file or folder" in result.stderr
-
-
 def test_add_source_puts_a_trained_source_where_the_pages_list_it(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:
@@ -131,17 +126,3 @@ def test_add_data_with_labels_gives_the_structures_the_gaps_of_the_table(
     assert first.gap_eV == pytest.approx(7.1)  # converted from meV
     assert first.info["gap_pbe_eV"] == 6.5
     assert second.gap_eV is None
-
-
-def test_add_data_with_an_absent_table_says_so(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.xyz").write_text(WATER)
-    absent = str(tmp_path / "none.csv")
-    result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS, "--labels", absent)
-    assert result.exit_code == 1 and "none.csv" in result.stderr
-
-
-def test_add_data_with_a_unit_and_no_table_is_refused(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.xyz").write_text(WATER)
-    result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS, "--unit", "meV")
-    assert result.exit_code == 1 and "Name it with --labels" in result.stderr
-    assert Library(open_home()).datasets(WS) == []

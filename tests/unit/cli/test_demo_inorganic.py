@@ -58,12 +58,6 @@ def test_demo_measures_methods_with_and_without_the_source_on_the_held_out_part(
     assert "molecul" not in result.stdout.lower().replace("molecular", "")
 
 
-def test_other_demo_is_refused_with_the_names_there_are(shell: Shell, tmp_path: Path) -> None:
-    refused = shell("demo", "--name", "organic", "--out", tmp_path / "demo")
-    assert refused.returncode == 2
-    assert "'molecular', 'inorganic'" in refused.stderr
-
-
 def test_source_of_the_second_demo_goes_by_a_word_unless_a_folder_is_called_so(
     tmp_path: Path, monkeypatch
 ) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, read_predictions_csv
-from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import Run, Shell
 
 
@@ -153,12 +152,6 @@ def test_predict_with_a_level_in_per_cent_says_how_to_write_it(
     assert "write 0.95" in result.stderr
 
 
-def test_train_source_without_structures_says_what_to_give(run: Run, tmp_path: Path) -> None:
-    result = run("train-source", "--species", "H", "O", "--out", tmp_path / "source")
-    assert result.exit_code == 2
-    assert "--structures PATH" in result.stderr and "--oe62 FILE" in result.stderr
-
-
 def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_an_epoch(
     run: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -176,41 +169,6 @@ def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_a
     assert re.search(r"^\d+ epochs, \d+\.\d s each \(median\)$", result.stdout, re.MULTILINE)
     manifest = json.loads((tmp_path / "source" / "manifest.json").read_text())
     assert (manifest["config"]["split"], manifest["card"]["n_structures"]) == ([50, 12], 62)
-
-
-@pytest.mark.parametrize("split", ["50", "50,0", "4e4,1", "50,12,18"])
-def test_train_source_with_another_split_says_how_to_write_it(
-    run: Run, folder: Path, tmp_path: Path, split
-) -> None:
-    words = (
-        f"train-source --structures {folder / 'molecules.extxyz'} --label gap_eV --species H O"
-    ).split()
-    result = run(*words, "--split", split, "--out", tmp_path / "source")
-    assert result.exit_code == 1
-    assert "such as 40000,10000" in " ".join(result.stderr.split())
-
-
-def test_list_of_methods_has_title_and_cost(run: Run) -> None:
-    result = run("transfer", "--list-methods")
-    assert result.exit_code == 0
-    assert all(f"{name}: {method.title}." in result.stdout for name, method in METHODS.items())
-    assert result.stdout.count(" Takes ") == len(METHODS)
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        ("pbp", "features had lower errors on every set tested."),
-        ("ulisse_gp", "A study: slower at every size tested."),
-    ],
-)
-def test_list_of_methods_has_a_remark_on_inferior_methods(
-    run: Run, method: str, expected: str
-) -> None:
-    """The remark is a result of `python -m benchmarks accuracy`."""
-    lines = run("transfer", "--list-methods").stdout.splitlines()
-    (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
-    assert expected in line
 
 
 @pytest.mark.parametrize("word", ["lam", "=1", ""])

@@ -17,10 +17,6 @@ def test_warning_names_the_first_five_and_counts_all() -> None:
     assert "s5 (34 eV) and 2 more." in text
 
 
-def test_usual_gaps_and_missing_ones_need_no_warning() -> None:
-    assert large_gaps_warning(["a", "b", "c"], np.array([0.0, 20.0, np.nan])) == ""
-
-
 def test_large_gap_of_an_extxyz_key_is_named_on_stderr(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -140,13 +140,6 @@ def test_ending_of_a_format_that_predict_does_not_write_is_refused(
     assert not list(tmp_path.glob("new*"))
 
 
-def test_two_outputs_of_the_same_name_are_refused(work_folder: Path, run: Run) -> None:
-    result = run(
-        *PREDICT.split(), "crystals", "--out", "new.csv", "--extxyz", "elsewhere/../new.csv"
-    )
-    assert "are the same file" in " ".join(result.stderr.split())
-
-
 def test_result_that_contains_the_labels_is_not_replaced(work_folder: Path, run: Run) -> None:
     (work_folder / "run" / "labels.csv").write_text("id,gap_eV\na,1.0\n")
     words = ("--structures", "crystals", "--labels", "run/labels.csv", "--out", "run")
@@ -171,9 +164,3 @@ def test_output_that_cannot_be_written_is_refused_first(
     result = run(*PREDICT.split(), "crystals", *(word for pair in words.items() for word in pair))
     assert "below.csv cannot be written" in " ".join(result.stderr.split())
     assert not (work_folder / "new.csv").exists()
-
-
-def test_new_table_in_the_folder_of_the_structures_is_accepted(work_folder: Path, run: Run) -> None:
-    """The command fails later, as there is no run."""
-    result = run(*PREDICT.split(), "crystals", "--out", "crystals/new.csv")
-    assert "is a run of schema None" in " ".join(result.stderr.split())

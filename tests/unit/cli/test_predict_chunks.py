@@ -277,12 +277,3 @@ def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(
     read = pd.read_parquet(out)
     pd.testing.assert_frame_equal(read, read_predictions_csv(table), check_dtype=False)
     assert read["mean_eV"].dtype == float and read["mean_eV"].isna().sum() == 3
-
-
-def test_parquet_without_pyarrow_is_refused_before_any_work(
-    run: Run, model: Path, waters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    done = run("predict", "--model", model, "--structures", waters, "--out", tmp_path / "t.parquet")
-    assert done.exit_code == 1 and "Run pip install pyarrow" in done.stderr
-    assert not list(tmp_path.glob("t.parquet*"))

@@ -7,8 +7,7 @@ import ase.io
 import pytest
 from ase.db import connect
 
-from bandgap.cli import outputs, prediction
-from bandgap.predictions.growing import SUFFIX
+from bandgap.cli import prediction
 from tests.unit.cli.conftest import Run
 
 N = 8
@@ -82,7 +81,3 @@ def test_input_is_predicted_in_one_piece_up_to_the_limit(
     assert len(tables) == 1
     monkeypatch.setattr(prediction, "IN_MEMORY", 100)
     assert "descriptors (" not in run(*words, "--chunk", 1).stderr  # more than four chunks
-
-
-def test_mark_of_an_unfinished_table_has_the_same_ending_in_both_modules() -> None:
-    assert outputs.UNFINISHED == SUFFIX

@@ -107,28 +107,6 @@ def test_known_molecules_are_marked(
     assert "was not measured" in result.stderr
 
 
-def test_window_that_is_none_is_refused(
-    run: Run, organic_run: Path, molecules: Path, tmp_path: Path
-) -> None:
-    words = ("propose", "--model", organic_run, "--structures", molecules)
-    out = ("--out", tmp_path / "proposed.csv")
-    result = run(*words, "--window", "2:1", *out)
-    assert result.exit_code == 1
-    assert "FROM:TO with 0 <= FROM < TO" in result.stderr
-
-
-def test_structures_without_molecules_are_refused_with_the_reasons(
-    run: Run, organic_run: Path, waters: Path, tmp_path: Path
-) -> None:
-    result = run(
-        *("propose", "--model", organic_run, "--structures", waters, "--window", "1:2"),
-        *("--out", tmp_path / "proposed.csv"),
-    )
-    assert result.exit_code == 1
-    assert "None of 8 structures is a molecule to learn from: has less than two" in result.stderr
-    assert not (tmp_path / "proposed.csv").exists()
-
-
 def silanes(path: Path, *smiles: str) -> Path:
     """Write molecules with silicon, for which the descriptor of the demo has no place."""
     frames = [embedded_atoms(text, seed=1) for text in smiles]

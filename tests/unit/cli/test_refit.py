@@ -80,12 +80,6 @@ def test_refit_of_a_run_without_inputs_asks_for_them(
     assert "Give --source." in failed.stderr
 
 
-def test_refit_does_not_replace_its_parent(run: Run, transferred: Path) -> None:
-    failed = run("refit", transferred, "--out", transferred)
-    assert failed.exit_code != 0
-    assert (transferred / "manifest.json").is_file()
-
-
 def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     run: Run, transferred: Path, waters: Path, tmp_path: Path
 ) -> None:
@@ -105,21 +99,6 @@ def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     assert f"--structures {waters}" in text and "--method freeze" in text
 
 
-def test_refit_of_a_zip_is_that_of_its_folder(run: Run, transferred: Path, tmp_path: Path) -> None:
-    archive = tmp_path / "moved.zip"
-    archive.write_bytes(run_archive(transferred))
-    out = tmp_path / "all"
-    done = run("refit", archive, "--out", out)
-    assert done.exit_code == 0
-    manifest = json.loads((out / "manifest.json").read_text())
-    before = json.loads((transferred / "manifest.json").read_text())
-    assert manifest["n"] == 8
-    assert manifest["refit"]["parent"] == "moved"
-    assert manifest["metrics"] == before["metrics"]
-    held_out = [folder / "predictions.csv" for folder in (out, transferred)]
-    assert held_out[0].read_bytes() == held_out[1].read_bytes()
-
-
 def test_error_of_a_zipped_run_names_the_zip(
     run: Run, transferred: Path, waters: Path, tmp_path: Path
 ) -> None:
@@ -130,15 +109,3 @@ def test_error_of_a_zipped_run_names_the_zip(
     assert failed.exit_code == 1
     assert f"which {archive} was made from, does not exist here" in failed.stderr
     assert "bandgap-run-" not in failed.stderr
-
-
-def test_transfer_without_a_test_does_not_propose_a_refit(
-    run: Run, waters: Path, tmp_path: Path
-) -> None:
-    words = [*WORDS[:-1], "0"]
-    done = run(
-        "transfer", "--source", "demo", "--structures", waters, *words, "--out", tmp_path / "run"
-    )
-    assert done.exit_code == 0
-    assert "bandgap refit" not in done.stderr
-    assert "Next: bandgap predict" in done.stderr

@@ -76,15 +76,3 @@ def test_transfer_killed_resumes_with_the_same_command(
     assert (out / "predictions.csv").read_bytes() == (
         uninterrupted / "predictions.csv"
     ).read_bytes()
-
-
-def test_transfer_without_checkpoints_writes_none(
-    run: Run, words: tuple[str, ...], tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    brief = '{"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}'
-    assert (
-        run(*words, "--set", f"sampler={brief}", "--checkpoint-every", "0", "--out", out).exit_code
-        == 0
-    )
-    assert not (out / "checkpoint").exists()

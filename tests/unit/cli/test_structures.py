@@ -79,13 +79,6 @@ def test_check_strict_exits_with_1_when_something_is_refused(
     assert run("check", waters, broken, "--strict").exit_code == 1
 
 
-def test_check_table_names_file_verdict_and_problem(run: Run, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.cif"
-    broken.write_bytes(b"")
-    result = run("check", broken)
-    assert "broken.cif" in result.stdout and "refused" in result.stdout
-
-
 def test_featurize_writes_features_and_ids_that_numpy_reads_without_pickle(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:
@@ -109,32 +102,6 @@ def test_featurize_of_an_element_outside_the_species_keeps_the_row_and_names_the
         assert set(stored["status"]) == {"refused"}
         assert all("O" in problem for problem in stored["problem"])
     assert "0 of 8 structures have a descriptor." in result.stdout
-
-
-def test_featurize_without_preset_and_species_says_what_to_give(
-    run: Run, waters: Path, tmp_path: Path
-) -> None:
-    result = run("featurize", "--structures", waters, "--out", tmp_path / "x.npz")
-    assert result.exit_code == 2
-    assert "--preset" in result.stderr and "--species" in result.stderr
-
-
-def test_featurize_of_an_unknown_preset_lists_the_presets(
-    run: Run, waters: Path, tmp_path: Path
-) -> None:
-    result = run(
-        "featurize", "--structures", waters, "--preset", "soap", "--out", tmp_path / "x.npz"
-    )
-    assert result.exit_code == 1
-    assert "'soap'" in result.stderr and "oe62-16" in result.stderr
-
-
-def test_featurize_to_another_format_is_refused(run: Run, waters: Path, tmp_path: Path) -> None:
-    result = run(
-        "featurize", "--structures", waters, "--species", "H,O", "--out", tmp_path / "x.csv"
-    )
-    assert result.exit_code == 2
-    assert ".npz" in result.stderr
 
 
 @pytest.mark.data

@@ -15,7 +15,7 @@ from bandgap.datasets.demo import (
 )
 from bandgap.datasets.gaps import levels_of_records
 from bandgap.descriptors.electron_levels import BOTH
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.proposal import propose_for
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
@@ -164,13 +164,6 @@ def test_missing_file_is_named(copied):
         read_demo_manifest(copied)
 
 
-def test_unknown_set_is_refused_with_the_names_there_are():
-    with pytest.raises(
-        InputError, match=r"Demo data 'oe62' do not exist\. Accepted: molecules, crystals\."
-    ):
-        load_demo("oe62")
-
-
 def test_sample_cifs_are_eight_valid_ones_and_four_with_the_problems_in_the_readme():
     records = read_paths(unlabelled_cifs())
     assert [r.status for r in records] == ["ready"] * 8 + [
@@ -191,10 +184,6 @@ def test_sample_cifs_contain_no_gap():
     assert not [
         path.name for path in unlabelled_cifs() if "gap" in path.read_text(encoding="utf-8").lower()
     ]
-
-
-def test_source_network_is_in_the_data_folder():
-    assert demo_source_folder() == data_folder() / "source_model"
 
 
 def test_source_network_contains_the_files_that_transfers_need():

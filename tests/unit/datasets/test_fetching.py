@@ -13,9 +13,8 @@ import pytest
 
 from bandgap.datasets.fetching import SUMS, fetch
 from bandgap.foundation.errors import InputError
-from tests.unit.cli.conftest import Run, run
+from tests.unit.cli.conftest import Run
 
-__all__ = ["run"]  # a fixture
 NAME = "df_5k.json"
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 SUMS_TEXT = (
@@ -195,16 +194,3 @@ def test_without_a_network_the_command_says_what_to_do(run: Run, tmp_path: Path)
         in done.stderr
     )
     assert "Traceback" not in done.output
-
-
-def test_command_says_what_arrived(run: Run, base: str, tmp_path: Path) -> None:
-    done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", base)
-    assert (
-        done.exit_code == 0
-        and "complete, checksum verified (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
-    )
-
-
-def test_address_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="accepted are addresses that begin with ftp://"):
-        fetch(NAME, tmp_path, base=tmp_path.as_uri())

@@ -6,11 +6,9 @@ from ase import Atoms
 
 from bandgap.datasets.gaps import (
     baselines_from_info,
-    distinct_levels,
     gaps_from_numbers,
     labels_from_info,
     merged_gaps,
-    mixed_levels_warning,
 )
 from bandgap.datasets.units import ACCEPTED_UNITS
 from bandgap.foundation.errors import InputError
@@ -120,13 +118,6 @@ def test_labels_under_a_key_without_a_unit_are_refused_with_the_remedy() -> None
         baselines_from_info([record("a", gap_pbe=1.0)], "gap_pbe")
 
 
-def test_labels_under_a_key_in_another_unit_than_the_given_one_are_refused() -> None:
-    with pytest.raises(
-        InputError, match="the key 'gap_Ha' states Hartree, but the unit was given as eV"
-    ):
-        labels_from_info([record("a", gap_Ha=0.1)], "gap_Ha", unit="eV")
-
-
 def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:
     assert gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap_Ha")[0] == pytest.approx(
         2.7211386
@@ -137,11 +128,6 @@ def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:
         InputError, match="the number 'gap_Ha' states Hartree, but the unit was given as eV"
     ):
         gaps_from_numbers(["a"], np.array([0.1]), unit="eV", name="gap_Ha")
-
-
-def test_labels_from_info_unknown_unit_is_refused():
-    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, meV"):
-        labels_from_info([record("a", gap=1.0)], "gap", unit="Ry")
 
 
 @pytest.mark.parametrize("value", [float("nan"), "NaN", " nan "])
@@ -168,11 +154,6 @@ def test_labels_from_info_nan_is_no_gap_and_is_named(value, caplog):
 )
 def test_labels_from_info_are_converted_from_the_unit_of_the_key(key: str, gap_eV: float):
     assert labels_from_info([record("a", **{key: 1.0})], key)[0] == pytest.approx(gap_eV, rel=1e-6)
-
-
-def test_numbers_take_the_unit_that_was_chosen() -> None:
-    gaps = gaps_from_numbers(["a", "b"], np.array([0.25, NAN]), unit="Hartree", name="gap")
-    assert gaps[0] == pytest.approx(6.8028465) and np.isnan(gaps[1])
 
 
 @pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
@@ -203,12 +184,3 @@ def test_level_that_only_some_gaps_state_is_a_warning() -> None:
     assert level == "PBE" and warnings == (
         "Some gaps are of PBE, the others state no level of theory. State it, to see mixed levels.",
     )
-
-
-def test_distinct_levels_ignore_case_and_blanks():
-    assert distinct_levels(["PBE", " pbe ", "", "HSE06  (vdW)"]) == ("PBE", "HSE06 (vdW)")
-
-
-def test_mixed_levels_warning_only_where_they_differ():
-    assert mixed_levels_warning(["PBE", "", "pbe"]) == ""
-    assert "mixed (PBE, GW)" in mixed_levels_warning(["PBE", "GW"])

@@ -19,7 +19,6 @@ from bandgap.datasets.demo import (
 )
 from bandgap.datasets.gaps import levels_of_records
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.foundation.errors import InputError
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
@@ -114,13 +113,6 @@ def test_source_was_trained_on_the_learned_part_and_has_a_variational_posterior(
     )
     assert source.extras == ("features", "fisher", "variational")
     assert source.card.level_of_theory == "PBE"
-
-
-def test_other_name_is_refused_with_those_there_are():
-    with pytest.raises(
-        InputError, match=r"Demo data 'molecules' do not exist\. Accepted: source, target\."
-    ):
-        load_inorganic("molecules")
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.labels import match_labels, read_labels
-from bandgap.foundation.errors import InputError
 
 
 def labels_for(header, *names):
@@ -111,15 +110,3 @@ def test_match_labels_summary_says_what_is_left_on_both_sides():
         "1 of 3 structures have a label; 2 structures have no label (a, b); "
         "1 label has no structure (d)."
     )
-
-
-def test_match_labels_everything_matched_has_a_short_summary():
-    assert (
-        match_labels(["c"], [""], labels_for("id", "c")).summary
-        == "1 of 1 structures have a label."
-    )
-
-
-def test_match_labels_lengths_that_differ_are_refused():
-    with pytest.raises(InputError, match=r"len\(ids\)=1 but len\(files\)=2"):
-        match_labels(["a"], ["", ""], labels_for("id", "a"))

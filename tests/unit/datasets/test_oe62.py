@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.oe62 import LEVELS, read_oe62
-from bandgap.foundation.errors import Cancelled, InputError
 
 WATER = "3\n\nO 50.0 40.0 30.1193\nH 50.0 40.7632 29.5227\nH 50.0 39.2368 29.5227\n"
 HCN = "3\n\nH 0.0 0.0 -1.066\nC 0.0 0.0 0.0\nN 0.0 0.0 1.156\n"
@@ -86,11 +85,6 @@ def test_read_oe62_geometry_is_not_moved(tmp_path):
     assert (record.status, record.info["index"]) == ("ready", 0)
 
 
-def test_read_oe62_index_labels_go_with_their_rows(tmp_path):
-    records = read_oe62(write(tmp_path), level="pbe").records
-    assert [record.info["index"] for record in records] == [0, 3, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("smiles", "level", "occupied", "unoccupied", "gap"),
     [
@@ -146,37 +140,6 @@ def test_read_oe62_row_that_cannot_be_used_is_left_out(tmp_path, change, reason)
     molecules = read_oe62(write(tmp_path, {0: row, 3: ROWS[3]}), level="pbe")
     assert [record.id for record in molecules.records] == ["BBB"]
     assert molecules.dropped[0].reason == reason
-
-
-def test_read_oe62_refcode_with_control_characters_is_shown_without(tmp_path):
-    molecules = read_oe62(write(tmp_path, {0: ["A\x1b[2J", *ROWS[0][1:]]}), level="pbe")
-    assert [record.id for record in molecules.records] == ["A?[2J"]
-
-
-def test_read_oe62_level_that_the_file_lacks_is_refused_with_those_it_has(tmp_path):
-    path = write(tmp_path)
-    with pytest.raises(
-        InputError,
-        match=r"df\.json: no levels of 'gw_qzvp' .* This file has: pbe, pbe0, pbe0_water, gw\.",
-    ):
-        read_oe62(path, level="gw_qzvp")
-    with pytest.raises(InputError, match="level is 'GW'. Accepted: pbe, pbe0,"):
-        read_oe62(path, level="GW")
-
-
-def test_read_oe62_another_table_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match="column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json"
-    ):
-        read_oe62(write(tmp_path, {0: [1]}, ["a"]), level="pbe")
-
-
-def test_read_oe62_can_be_cancelled(tmp_path):
-    def cancel(update):
-        raise Cancelled("stopped")
-
-    with pytest.raises(Cancelled):
-        read_oe62(write(tmp_path), level="pbe", progress=cancel)
 
 
 @pytest.mark.data

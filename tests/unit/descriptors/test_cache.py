@@ -29,34 +29,11 @@ def test_cache_returns_what_was_stored_and_nothing_else(tmp_path: Path) -> None:
     assert len(cache) == 2
 
 
-def test_cache_in_a_new_folder_is_empty(tmp_path: Path) -> None:
-    assert DescriptorCache(tmp_path / "new" / "folder").get_many(["a"], width=WIDTH) == {}
-
-
-def test_cache_survives_its_object(tmp_path: Path) -> None:
-    DescriptorCache(tmp_path).put_many({"a": vector(1)})
-    assert set(DescriptorCache(tmp_path).get_many(["a"], width=WIDTH)) == {"a"}
-
-
-def test_cache_stored_again_is_replaced(tmp_path: Path) -> None:
-    cache = DescriptorCache(tmp_path)
-    cache.put_many({"a": vector(1)})
-    cache.put_many({"a": vector(2)})
-    np.testing.assert_array_equal(cache.get_many(["a"], width=WIDTH)["a"], vector(2))
-
-
 def test_cache_holds_thousands_of_vectors_in_one_file(tmp_path: Path) -> None:
     cache = DescriptorCache(tmp_path)
     cache.put_many({str(i): np.zeros(WIDTH, dtype=np.float32) for i in range(3000)})
     assert len(cache.get_many([str(i) for i in range(4000)], width=WIDTH)) == 3000
     assert [p.name for p in tmp_path.iterdir()] == ["descriptors.sqlite"]
-
-
-def test_cache_cleared_is_empty(tmp_path: Path) -> None:
-    cache = DescriptorCache(tmp_path)
-    cache.put_many({"a": vector(1)})
-    cache.clear()
-    assert len(cache) == 0
 
 
 @pytest.mark.parametrize(

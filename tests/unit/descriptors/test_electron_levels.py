@@ -9,10 +9,9 @@ import pytest
 from bandgap.datasets.table import learnable
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.config import BLOCKS
-from bandgap.descriptors.electron_levels import BLOCK, electron_levels, tight_binding_gaps_problem
+from bandgap.descriptors.electron_levels import BLOCK, electron_levels
 from bandgap.evaluation.heldout import load_heldout
-from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.runs.comparison import Comparison, Entrant, compare, entrant_of, levels_of
+from bandgap.runs.comparison import Comparison, compare
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import left_out_sentence
@@ -81,43 +80,6 @@ def test_run_of_every_method_uses_levels_and_reproduces_its_test_predictions(
     assert (
         len(conformal_ids) == 3 and run.conformal is not None and (run.conformal.scores >= 0).all()
     )
-
-
-def test_methods_that_have_levels_as_features_are_those_that_use_the_descriptor():
-    assert LEARNING == [
-        "feature_gp",
-        "kernel_ridge",
-        "gaussian_process",
-        "random_forest",
-        "gradient_boosting",
-        "fresh_networks",
-        "parts_gp",
-        "stacking",
-    ]
-
-
-def test_tight_binding_labels_and_unknown_levels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(
-        InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"
-    ):
-        transfer(source_folder, world, tmp_path, level_of_theory="GFN1-xTB")
-    with pytest.raises(ConfigError, match="levels: found 'DFT'"):
-        transfer(source_folder, world, tmp_path, levels="DFT")
-    assert tight_binding_gaps_problem("PBE") == tight_binding_gaps_problem("") == ""
-
-
-def test_entrant_names_say_whether_a_method_uses_levels():
-    assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, "GFN1-xTB")
-    assert levels_of(["fine_tune", "feature_gp"]) == "none"
-    assert levels_of(["feature_gp+levels"]) == "GFN1-xTB"
-    assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, "GFN1-xTB")
-    assert levels_of(["feature_gp+molecules", "stacking"]) == "GFN1-xTB-molecules"
-    assert levels_of(["parts_gp+hueckel", "parts_gp"]) == "Hueckel-molecules"
-    with pytest.raises(InputError, match="with different electron levels"):
-        levels_of(["feature_gp+levels", "stacking+molecules"])
-    for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
-        with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):
-            entrant_of(name)
 
 
 def test_comparison_uses_levels_only_for_methods_that_ask_for_them(source_folder, world):

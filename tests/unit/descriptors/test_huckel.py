@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ase.build import bulk, molecule
+from ase.build import bulk
 
 pytest.importorskip("rdkit")
 
@@ -17,7 +17,6 @@ from bandgap.descriptors.electron_levels import (
 )
 from bandgap.descriptors.huckel import ALPHA_EV, BETA_EV, SIGMA, huckel_levels_eV, pi_orbitals
 from bandgap.foundation.errors import InputError
-from bandgap.runs.run_domain import _values_by_name
 from tests.unit.descriptors.samples import CONFIGS, WRITTEN_OTHERWISE, crystal, ethanol, record
 from tests.unit.descriptors.test_bond_orders import geometry
 from tests.unit.structures.test_fragments import hybrid_perovskite
@@ -145,10 +144,6 @@ def test_structure_without_a_molecule_is_left_out_with_the_reason():
     )
 
 
-def test_levels_from_bonds_are_accepted_for_tight_binding_gaps():
-    refuse_tight_binding_gaps("Hueckel-molecules", "GFN1-xTB")
-
-
 def test_levels_of_both_ways_are_those_of_tight_binding_and_then_of_bonds():
     pytest.importorskip("tblite")
     both = electron_levels(ethanol(), "GFN1-xTB-and-Hueckel")
@@ -157,14 +152,3 @@ def test_levels_of_both_ways_are_those_of_tight_binding_and_then_of_bonds():
     np.testing.assert_allclose(both[3:], electron_levels(ethanol(), "Hueckel-molecules"))
     with pytest.raises(InputError, match="would nearly be the answer"):
         refuse_tight_binding_gaps("GFN1-xTB-and-Hueckel", "GFN1-xTB")
-
-
-def test_gap_of_both_ways_in_a_feature_vector_is_that_of_tight_binding():
-    features = np.arange(20.0).reshape(2, 10)
-    descriptor = replace(CONFIG, levels="GFN1-xTB-and-Hueckel")
-    values = _values_by_name(features, None, descriptor, baseline="")
-    assert values["GFN1-xTB-and-Hueckel gap"].tolist() == [4.0, 14.0]
-
-
-def test_hydrogen_has_the_levels_of_a_saturated_molecule():
-    assert in_beta(molecule("H2")) == pytest.approx([2 * SIGMA, SIGMA, -SIGMA])

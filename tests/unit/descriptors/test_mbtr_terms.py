@@ -84,9 +84,3 @@ def test_triples_are_computed_by_the_class():
     np.testing.assert_array_equal(
         term_of(ethanol(), config, order=3, term=K3), by_class(ethanol(), K3)
     )
-
-
-def test_cached_k1_is_read_only():
-    config = DescriptorConfig(species=SPECIES, k1=K1)
-    with pytest.raises(ValueError, match="read-only"):
-        term_of(ethanol(), config, order=1, term=K1)[0] = 1.0

@@ -1,7 +1,6 @@
 """Pretrained potentials as descriptors: the registry, their elements, and missing packages."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from bandgap.descriptors import (
     DescriptorConfig,
     descriptor_for,
     feature_blocks,
-    featurize,
     n_features,
     similarity_features,
 )
@@ -24,8 +22,7 @@ from bandgap.descriptors.potentials import (
     potentials_for,
 )
 from bandgap.descriptors.potentials.protocol import Potential
-from bandgap.foundation.errors import ConfigError
-from tests.unit.descriptors.samples import ethanol, record
+from tests.unit.descriptors.samples import ethanol
 
 EVERY_POTENTIAL = pytest.mark.parametrize("name", POTENTIALS)
 
@@ -51,20 +48,6 @@ def test_card_text_names_potential_reference_and_licence(name: str):
     for entry in (potential.title, potential.reference, potential.licence):
         assert entry and entry in text
     assert potential_card_text("none") == ""
-
-
-def test_unknown_potential_is_refused_with_the_accepted_names():
-    with pytest.raises(ConfigError, match="potential is 'MACE'. Accepted: none, chgnet"):
-        DescriptorConfig(potential="MACE")
-
-
-def test_missing_package_is_reported_before_any_work(monkeypatch):
-    monkeypatch.setitem(sys.modules, "chgnet.model.model", None)
-    with pytest.raises(
-        ConfigError,
-        match=r"chgnet, which is not installed.*pip install -c constraints.txt '\.\[chgnet\]'",
-    ):
-        featurize([record(ethanol())], PRESETS["chgnet"])
 
 
 def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structure():
@@ -144,17 +127,3 @@ def test_two_installed_potentials_are_two_blocks_of_a_data_set(monkeypatch):
         f"{POTENTIALS[name].title} features" for name in names
     ]
     assert n_features(descriptor) == n_features(descriptor_for(("Pb", "I"))) + 2 * 384
-
-
-def test_same_potential_twice_and_an_unknown_second_one_are_refused():
-    with pytest.raises(ConfigError, match="potential and second_potential are both 'chgnet'"):
-        DescriptorConfig(potential="chgnet", second_potential="chgnet")
-    with pytest.raises(ConfigError, match="potential is 'MACE'. Accepted: none, chgnet"):
-        DescriptorConfig(potential="chgnet", second_potential="MACE")
-
-
-def test_card_text_names_both_potentials_with_their_licences():
-    names = ("chgnet-two-layers", "sevennet-mf-0")
-    text = potential_card_text(*names)
-    assert all(POTENTIALS[name].licence in text for name in names)
-    assert potential_card_text("none", "none") == ""

@@ -14,8 +14,6 @@ from bandgap.descriptors.block_settings import Soap
 from bandgap.descriptors.element_properties import TABLE_ELEMENTS
 from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.descriptors.soap import element_weights, soap, spectra
-from bandgap.foundation.config import from_dict, to_dict
-from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 
 SMALL = Soap(radial=3, angular=2, weights=("electronegativity", "row"))
@@ -110,25 +108,3 @@ def test_dense_cell_is_refused_before_dscribe_fills_the_memory() -> None:
         "C" * 600, np.random.default_rng(0).random((600, 3)) * 5, cell=[5, 5, 5], pbc=True
     )
     assert "atoms within 6.85846" in str(obstacle(crowded, DescriptorConfig(soap=Soap())))
-
-
-def test_settings_are_stored_and_read_again() -> None:
-    config = DescriptorConfig(composition=True, soap=SMALL)
-    assert from_dict(DescriptorConfig, to_dict(config)) == config
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        (
-            {"weights": ("charm",)},
-            "SOAP has the weight 'charm'. Accepted, each once: number, Mendeleev number,",
-        ),
-        ({"weights": ("row", "row")}, "SOAP has the weight 'row'. Accepted, each once:"),
-    ],
-    ids=["unknown", "twice"],
-)
-def test_weights_that_cannot_be_say_what_is_accepted(changes: dict[str, object], text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Soap(**changes)  # type: ignore[arg-type]
-    assert text in str(caught.value)

@@ -1,6 +1,5 @@
 """Electron levels as last features of molecules and crystals, cached, and structures without."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +14,6 @@ from bandgap.descriptors import (
     n_features,
     similarity_features,
 )
-from bandgap.descriptors.cache import DescriptorCache
-from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
 
 pytest.importorskip("tblite")
@@ -89,15 +86,6 @@ def test_levels_of_a_supercell_differ_from_those_at_gamma():
     assert feature_blocks(wide)[-1][0] == "GFN1-xTB-supercell gap, HOMO, LUMO"
 
 
-def test_levels_are_cached_in_addition_to_the_plain_vectors(tmp_path):
-    cache = DescriptorCache(tmp_path / "cache")
-    records = [record(ethanol())]
-    plain = featurize(records, PLAIN, cache=cache)
-    first, again = (featurize(records, CONFIG, cache=cache) for _ in range(2))
-    assert (plain.n_computed, first.n_computed, again.n_computed) == (1, 1, 0)
-    np.testing.assert_array_equal(first.features, again.features)
-
-
 def test_levels_are_the_last_three_features_in_terms_and_blocks():
     for config in (CONFIG, replace(CONFIG, size=True)):
         width = n_features(config)
@@ -122,13 +110,3 @@ def test_structure_without_levels_is_refused_with_the_reason():
     ]
     assert np.isfinite(described.features[1]).all()
     assert np.isnan(described.features[[0, 2]]).all()
-
-
-def test_missing_tblite_is_reported_before_any_work(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tblite.interface", None)
-    with pytest.raises(
-        ConfigError,
-        match=r"tblite, which is not installed.*pip install -c constraints.txt '\.\[xtb\]'",
-    ):
-        featurize([record(ethanol())], CONFIG)
-    assert featurize([record(ethanol())], PLAIN).problems == (None,)

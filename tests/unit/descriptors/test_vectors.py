@@ -45,12 +45,6 @@ def test_featurize_gives_the_vectors_of_molecules_and_crystals_in_float32() -> N
         np.testing.assert_array_equal(row, describe(atoms, CONFIG).astype(np.float32))
 
 
-def test_featurize_nothing_gives_no_rows() -> None:
-    described = featurize([], CONFIG)
-    assert described.features.shape == (0, n_features(CONFIG))
-    assert (described.problems, described.n_computed) == ((), 0)
-
-
 def test_featurize_unknown_element_is_the_problem_of_that_structure_only() -> None:
     bromide = ase.build.molecule("CH3Cl")
     described = featurize([record(ethanol()), record(bromide), record(crystal())], CONFIG)
@@ -106,14 +100,6 @@ def test_featurize_with_other_settings_recomputes(tmp_path: Path) -> None:
     )
 
 
-def test_featurize_moved_atom_is_recomputed(tmp_path: Path) -> None:
-    cache = DescriptorCache(tmp_path)
-    featurize([record(ethanol())], CONFIG, cache=cache)
-    other = ethanol()
-    other.positions[0, 0] += 1e-6
-    assert featurize([record(other)], CONFIG, cache=cache).n_computed == 1
-
-
 def test_featurize_over_budget_is_refused_with_what_to_change() -> None:
     config = dataclasses.replace(config_for(preset="oe62-16"), k3=K3)
     with pytest.raises(BudgetError) as caught:
@@ -123,18 +109,6 @@ def test_featurize_over_budget_is_refused_with_what_to_change() -> None:
         "Use fewer species (now 16: H Li B C N O F Si P S Cl As Se Br Te I), no k3, "
         "fewer grid points, fewer structures, or raise the memory budget."
     )
-
-
-def test_featurize_progress_rises_to_the_number_of_usable_structures() -> None:
-    updates: list[Update] = []
-    records = [refused(), *(record(m) for m in random_molecules(200)), record(Atoms("Br"))]
-    featurize(records, CONFIG, progress=updates.append)
-    done = [update.done for update in updates]
-    assert len(done) > 3
-    assert done == sorted(done)
-    assert (done[0], done[-1]) == (0, 201)
-    assert {update.total for update in updates} == {201}
-    assert {update.phase for update in updates} == {"descriptors"}
 
 
 class CancelAfter:

@@ -6,7 +6,6 @@ import uncertainty_toolbox as toolbox
 from scipy.stats import binom, kstest, norm
 
 from bandgap.evaluation.calibration import coverage_curve, pit
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.table import LEVELS
 
 N = 500
@@ -62,25 +61,3 @@ def test_pit_calibrated_is_uniform_and_too_narrow_is_not():
     # Kolmogorov-Smirnov; false-alarm rate 0.001 per seed.
     assert kstest(pit(Y, quantiles(SD)), "uniform").pvalue > 0.001
     assert kstest(pit(Y, quantiles(0.5 * SD)), "uniform").pvalue < 0.001
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        pytest.param(
-            lambda: coverage_curve([1.0], [[1.0]]),
-            InputError,
-            r"quantiles \(1, 1\). Accepted: \(n,\)",
-            id="shape",
-        ),
-        pytest.param(
-            lambda: pit([np.nan], np.zeros((199, 1))),
-            InputError,
-            "values that are not finite. Leave out",
-            id="refused-row",
-        ),
-    ],
-)
-def test_calibration_unusable_input_is_refused(call, error, text):
-    with pytest.raises(error, match=text):
-        call()

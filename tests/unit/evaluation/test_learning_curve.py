@@ -109,17 +109,6 @@ def test_sentence_states_forecast_present_error_and_gain_by_the_same_law() -> No
     assert 0.1 < least < most < 0.5
 
 
-def test_flat_curve_does_not_promise_a_gain() -> None:
-    text = curve_of_law(0.4, 0.0, 1.0).sentence(100)
-    assert text.endswith("do not show that more labels of this kind help.")
-
-
-@pytest.mark.parametrize("more", [0, 201])
-def test_error_far_away_is_refused(more: int) -> None:
-    with pytest.raises(InputError, match="Accepted: 1 to 200, as many as the run has"):
-        curve_of_law(0.1, 0.3, 0.7).sentence(more)
-
-
 def test_table_has_fits_means_and_the_law_to_twice_the_labels() -> None:
     curve = curve_of_law(0.1, 0.3, 0.7)
     table = curve.table()
@@ -154,13 +143,6 @@ def test_damaged_curve_is_named(change, tmp_path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(ArtifactError, match=r"curve\.json: not readable as a learning curve"):
         load_curve(path)
-
-
-def test_errors_of_another_shape_and_falling_sizes_are_refused() -> None:
-    with pytest.raises(InputError, match=r"4 sizes and errors of shape \(3, 2, 9\)"):
-        learning_curve_of(SIZES, np.zeros((3, 2, 9)))
-    with pytest.raises(InputError, match="at least 3, rising"):
-        learning_curve_of((100, 50, 200), np.ones((3, 3, 9)))
 
 
 def test_too_few_labels_and_too_few_test_structures_are_refused_with_the_reason() -> None:

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap import plots
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metal_tables import (
     confusion_table,
@@ -13,7 +12,6 @@ from bandgap.evaluation.metal_tables import (
     metal_scores,
     p_metal_table,
 )
-from bandgap.foundation.errors import InputError
 from tests.unit.evaluation.test_paired import normal_heldout
 
 N = 400
@@ -47,12 +45,6 @@ def test_confusion_counts_every_structure_once():
     assert table.loc["semiconductor", "predicted_metal"] == (~IS_METAL & (P >= 0.5)).sum()
 
 
-def test_figure_has_a_point_for_each_group():
-    table = p_metal_table(heldout_with(P))
-    figure = plots.p_metal_figure(table)
-    np.testing.assert_allclose(figure.data[-1].y, table["share_of_metals"])
-
-
 def test_scores_are_those_of_both_classes_apart():
     p_metal = np.where(IS_METAL, 0.9, 0.2)
     p_metal[np.flatnonzero(IS_METAL)[:40]] = 0.3  # a tenth of all is called a semiconductor
@@ -64,8 +56,3 @@ def test_scores_are_those_of_both_classes_apart():
     assert scores.share_right == 0.9 and scores.n_semiconductors == N - IS_METAL.sum()
     assert scores.rmse_eV == pytest.approx(0.3) and scores.mean_gap_rmse_eV == 0.0
     assert scores.majority == pytest.approx(max(IS_METAL.mean(), 1 - IS_METAL.mean()))
-
-
-def test_run_without_probability_is_refused():
-    with pytest.raises(InputError, match="no probability of a metal"):
-        p_metal_table(heldout_with(None))

@@ -9,7 +9,6 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from bandgap.evaluation import metrics
-from bandgap.foundation.errors import InputError
 
 
 @pytest.fixture
@@ -54,11 +53,6 @@ def test_miscalibration_area_curve_crossing_the_diagonal_counts_both_sides():
     # from +0.1 at 0.4 to -0.1 at 0.6: triangles of 0.5 * 0.1 * 0.1 twice, and 0.5 * 0.4 * 0.1 at
     # each end
     assert metrics.miscalibration_area([0.4, 0.6], [0.5, 0.5]) == pytest.approx(0.05)
-
-
-def test_miscalibration_area_intervals_without_coverage_is_nearly_one_half():
-    levels = np.arange(1, 1000) / 1000
-    assert metrics.miscalibration_area(levels, np.zeros(999)) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_mixture_scores_of_one_draw_equal_the_gaussian_ones(world):
@@ -153,90 +147,3 @@ def test_evaluate_predictions_gives_the_stored_keys(mixture):
     assert figures["width_95_eV"] == pytest.approx((0.5 + 3 * 2) / 4)
     assert figures["rmse_eV"] == metrics.rmse(y, means.mean(axis=0))
     assert figures["crps_eV"] == metrics.crps_mixture(y, means, sds=sds)
-
-
-def test_evaluate_gaussian_names_its_level(world):
-    y, mean, sd = world
-    figures = metrics.evaluate_gaussian(
-        y, mean, sd=sd, lower=mean - sd, upper=mean + sd, level=0.683
-    )
-    assert list(figures) == [
-        "rmse_eV",
-        "mae_eV",
-        "nll",
-        "crps_eV",
-        "coverage_68.3",
-        "width_68.3_eV",
-    ]
-    assert figures["nll"] == metrics.nll_gaussian(y, mean, sd=sd)
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        pytest.param(
-            lambda: metrics.rmse([1.0], [1.0, 2.0]), r"len\(y\)=1 but len\(mean\)=2", id="length"
-        ),
-        pytest.param(
-            lambda: metrics.mae([1.0, np.nan], [1.0, 2.0]),
-            r"y contains nan at position 1 \(1 such values of 2\)",
-            id="nan",
-        ),
-        pytest.param(lambda: metrics.rmse([[1.0]], [1.0]), r"y has shape \(1, 1\)", id="shape"),
-        pytest.param(lambda: metrics.rmse([], []), r"y has shape \(0,\)", id="empty"),
-        pytest.param(
-            lambda: metrics.r2([2.0, 2.0], [1.0, 2.0]), "all 2: there is no variance", id="constant"
-        ),
-        pytest.param(
-            lambda: metrics.nll_gaussian([1.0], [1.0], sd=[0.0]),
-            "sd contains 0. Accepted",
-            id="zero-sd",
-        ),
-        pytest.param(
-            lambda: metrics.nll_mixture([1.0], [[1.0, 2.0]], sds=[1.0]),
-            r"means has shape \(1, 2\) but len\(y\)=1",
-            id="mix",
-        ),
-        pytest.param(
-            lambda: metrics.crps_mixture([1.0], [[1.0]], sds=[1.0, 1.0]),
-            r"sds has shape \(2,\), means \(1, 1\)",
-            id="sds",
-        ),
-        pytest.param(
-            lambda: metrics.crps_mixture([1.0], [[1.0]], sds=[0.0]),
-            "sds contains 0. Accepted: standard deviations above zero",
-            id="no spread",
-        ),
-        pytest.param(
-            lambda: metrics.crps_mixture([1.0], [[np.inf]], sds=[1.0]),
-            r"means contains inf at position \(0, 0\)",
-            id="inf",
-        ),
-        pytest.param(
-            lambda: metrics.coverage([1.0], [2.0], upper=[1.0]),
-            "lower=2 is above upper=1 at position 0",
-            id="swapped",
-        ),
-        pytest.param(
-            lambda: metrics.miscalibration_area([0.5, 0.4], [0.5, 0.4]),
-            "increase strictly",
-            id="levels",
-        ),
-    ],
-)
-def test_metrics_unusable_input_is_refused_with_its_values(call, text):
-    with pytest.raises(InputError, match=text):
-        call()
-
-
-def test_mean_width_is_the_mean_of_the_full_widths():
-    # Widths 1, 2 and 6: their median is 2.
-    lower = np.array([0.0, -1.0, 2.0])
-    upper = np.array([1.0, 1.0, 8.0])
-    assert metrics.mean_width(lower, upper) == pytest.approx(3.0)
-    with pytest.raises(InputError):
-        metrics.mean_width(upper, lower)
-
-
-def test_mean_width_of_intervals_without_width_is_zero():
-    assert metrics.mean_width([1.0, 2.0], [1.0, 2.0]) == 0.0

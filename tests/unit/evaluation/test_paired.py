@@ -100,15 +100,6 @@ def test_equal_predictions_have_no_difference_to_show():
     )
 
 
-def test_sentence_names_the_worse_run():
-    text = paired.sentence(paired.PairedDifference(0.123, 0.1, 0.15, 50), baseline="B")
-    assert (
-        text
-        == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to "
-        "0.15)"
-    )
-
-
 def test_common_rows_leave_out_other_structures_and_other_gaps():
     first = normal_heldout(
         np.zeros(4), gaps=np.array([1.0, 2.0, 3.0, 4.0]), ids=["a", "b", "c", "d"]
@@ -130,13 +121,6 @@ def test_crps_from_quantiles_is_that_of_the_normal_distribution():
     run = normal_heldout(noise(6, 0.3))
     exact = crps_gaussian(GAPS, run.predictions.mean_eV, sd=run.predictions.sd_new_eV)
     assert crps_each(run).mean() == pytest.approx(exact, rel=2e-3)  # 199 quantiles, tails left out
-
-
-def test_figures_at_a_level_are_those_of_the_interval():
-    figures = figures_at(normal_heldout(np.zeros(N), 0.25), 0.5)
-    assert figures["coverage"] == 1.0 and figures["rmse_eV"] == 0.0 and figures["r2"] == 1.0
-    assert figures["width_eV"] == pytest.approx(2 * 0.6745 * 0.25, rel=1e-3)
-    assert figures["miscalibration"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_load_heldout_uses_gaps_of_the_manifest_and_refuses_damaged_runs(tmp_path):

@@ -57,10 +57,6 @@ def test_only_settings_that_differ_are_shown():
     }
 
 
-def test_runs_of_one_split_are_not_flagged():
-    assert split_flags(stored("a", ERRORS), stored("b", 2 * ERRORS)) == []
-
-
 @pytest.mark.parametrize(
     ("run", "text"),
     [

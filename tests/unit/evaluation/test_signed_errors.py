@@ -5,7 +5,6 @@ import pytest
 
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.signed_errors import error_by_element, error_by_gap, error_by_size
-from bandgap.plots import signed_error_figure
 from tests.unit.evaluation.test_paired import normal_heldout
 
 
@@ -52,11 +51,3 @@ def test_error_by_size_counts_atoms_and_keeps_equal_sizes_together():
 def test_groups_of_fewer_than_three_have_no_range_of_chance():
     table = error_by_element(heldout_of([0.1, 0.2], ["Br", "Br"]))
     assert np.isnan(table.loc[0, "chance_eV"])
-
-
-def test_figure_marks_groups_that_are_shifted_by_more_than_chance():
-    errors = np.array([0.5, 0.7, 0.6, -0.1, 0.1, 0.0])
-    table = error_by_element(heldout_of(errors, ["Cl", "Cl", "Cl", "H", "H", "H"]))
-    figure = signed_error_figure(table)
-    points = {trace.marker.symbol: list(trace.y) for trace in figure.data[1:]}
-    assert points == {"circle": ["H (3)"], "diamond-open": ["Cl (3)"]}

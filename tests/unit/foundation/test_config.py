@@ -46,10 +46,6 @@ def test_none_for_a_float_is_not_a_number():
     assert math.isnan(from_dict(Inner, {"rate": None}).rate)
 
 
-def test_values_that_are_settings_already_are_accepted():
-    assert from_dict(Outer, {"name": "a", "inner": Inner(0.1, 1)}).inner == Inner(0.1, 1)
-
-
 @pytest.mark.parametrize(
     "values, text",
     [

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.machine import choose_device, cores, set_threads
+from bandgap.foundation.machine import choose_device, set_threads
 
 
 @pytest.fixture(autouse=True)
@@ -12,11 +12,6 @@ def threads_as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-def test_one_thread_is_the_default(monkeypatch):
-    monkeypatch.delenv("BANDGAP_THREADS", raising=False)
-    assert set_threads() == torch.get_num_threads() == 1
 
 
 def test_environment_sets_the_threads_and_an_argument_overrides_it(monkeypatch):
@@ -33,10 +28,6 @@ def test_threads_that_are_not_a_whole_number_are_refused(monkeypatch, text):
         match=f"BANDGAP_THREADS is '{text}'. Accepted: a whole number from 1. Unset it to use 1",
     ):
         set_threads()
-
-
-def test_cores_are_at_least_one():
-    assert cores() >= 1
 
 
 def test_cpu_is_chosen_by_name_and_auto_is_cuda_if_available():

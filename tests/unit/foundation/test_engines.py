@@ -105,30 +105,6 @@ def test_endless_tasks_are_submitted_only_ahead(n_jobs: int, most: int) -> None:
     assert len(submitted) == most
 
 
-@pytest.mark.parametrize(
-    ("name", "scheduler", "message"),
-    [
-        ("spark", "", r"engine is 'spark'. Accepted: local, dask \("),
-        ("ray", "", r"engine is 'ray'. Accepted: local, dask \("),
-        (
-            "dask",
-            "",
-            "needs the address of its scheduler: --scheduler tcp://HOST:8786, or BANDGAP_SCHEDULER",
-        ),
-        ("local", "tcp://a:1", r"A scheduler \(tcp://a:1\) is named, and the engine is local"),
-    ],
-)
-def test_engine_with_a_wrong_name_or_scheduler_is_refused(
-    name: str, scheduler: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        use_engine(name, scheduler)
-    monkeypatch.setenv(ENGINE, name)
-    monkeypatch.setenv(SCHEDULER, scheduler)
-    with pytest.raises(ConfigError, match=message):
-        engine_in_use()
-
-
 def test_variables_and_options_set_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine_in_use() == Engine("local") and not Engine("local").remote
     monkeypatch.setattr(engines, "_dask", lambda scheduler: {})

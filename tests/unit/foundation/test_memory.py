@@ -12,7 +12,3 @@ def test_peak_memory_of_the_process_remains_after_the_memory_is_freed():
     assert during is not None and during > 200_000_000
     # Linux counts pages per core and adds them up only sometimes.
     assert peak_memory_bytes()["process"] > 0.98 * during
-
-
-def test_peak_memory_of_an_unused_gpu_is_unknown():
-    assert peak_memory_bytes()["gpu"] is None

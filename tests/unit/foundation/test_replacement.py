@@ -56,11 +56,6 @@ def test_new_folder_replaces_all_of_the_old_one(old: Path) -> None:
     assert names(old.parent) == ["run"]
 
 
-def test_new_folder_is_created_with_its_parents(tmp_path: Path) -> None:
-    write_new(tmp_path / "a" / "b")
-    assert names(tmp_path / "a") == ["b"]
-
-
 def test_copy_keeps_files_that_are_not_written(old: Path) -> None:
     with replaced_folder(old, copy=True) as new:
         (new / "draws").write_text("new")

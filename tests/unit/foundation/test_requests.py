@@ -75,18 +75,6 @@ def test_work_leaves_out_defaults_and_fields_that_only_change_the_speed():
     assert Example(n=3).work == Example(n=3, n_jobs=8).work
 
 
-def test_changed_copy_is_checked_and_the_original_is_unchanged():
-    assert FULL.changed(n=5).n == 5
-    assert FULL.n == 3
-    with pytest.raises(ConfigError, match="n: found 0"):
-        FULL.changed(n=0)
-
-
-def test_request_cannot_be_changed_in_place():
-    with pytest.raises(Exception, match="frozen"):
-        FULL.n = 4
-
-
 def test_options_are_those_that_differ_from_the_defaults():
     assert Example().command_options() == []
     assert FULL.command_options() == [
@@ -99,11 +87,3 @@ def test_options_are_those_that_differ_from_the_defaults():
         ("--set", "name=x"),
         ("--jobs", "2"),
     ]
-
-
-def test_field_without_a_setting_raises_a_type_error():
-    class Bare(Request):
-        n: int = 1
-
-    with pytest.raises(TypeError, match="field 'n' of a request has no Setting"):
-        Bare.fields()

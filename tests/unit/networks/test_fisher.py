@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 
 SMALL = NetworkConfig(5, (4, 3))
@@ -50,33 +49,3 @@ def test_fisher_agrees_with_autograd_row_by_row(params, x, chunk_rows):
 
 def test_fisher_of_the_output_bias_is_the_number_of_rows_over_the_noise_variance(params, x):
     assert fisher_diagonal(params, x, noise_variance=0.25)["bias.3"].tolist() == [44.0]
-
-
-def test_fisher_of_single_precision_weights_is_summed_in_double(params, x):
-    narrow = {k: v.float() for k, v in params.items()}
-    fisher = fisher_diagonal(narrow, x.float(), noise_variance=1.0)
-    assert {v.dtype for v in fisher.values()} == {torch.float64}
-
-
-def test_cancel_ends_the_sum_between_chunks(params, x):
-    counts = []
-
-    def cancel(update):
-        counts.append((update.done, update.total))
-        if len(counts) == 2:
-            raise Cancelled("cancelled")
-
-    with pytest.raises(Cancelled):
-        fisher_diagonal(params, x, noise_variance=1.0, chunk_rows=4, progress=cancel)
-    assert counts == [(4, 11), (8, 11)]
-
-
-@pytest.mark.parametrize(
-    "settings", [{"noise_variance": 0.0}, {"noise_variance": float("nan")}, {"chunk_rows": 0}]
-)
-def test_fisher_without_noise_or_rows_is_refused(params, x, settings):
-    with pytest.raises(
-        ConfigError,
-        match="Accepted: a variance above 0 in squared standardised units, and at least",
-    ):
-        fisher_diagonal(params, x, **({"noise_variance": 1.0} | settings))

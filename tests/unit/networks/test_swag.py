@@ -1,14 +1,12 @@
 """Snapshots of SGD have the moments of the walk, and their prior agrees with the dense formula."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.config import from_dict, to_dict
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.networks.swag import SnapshotConfig, Snapshots, collect_snapshots, snapshot_prior
 
@@ -110,15 +108,6 @@ def test_quadratic_form_in_single_precision_has_a_relative_error_below_a_thousan
     assert float(value) == pytest.approx(float(exact), rel=1e-3)
 
 
-def test_quadratic_form_at_the_mean_is_zero():
-    snapshots = random_snapshots()
-    value, gradient = quadratic(
-        snapshot_prior(snapshots, gamma=1.0, eps=0.1, dtype=torch.float64), snapshots.mean
-    )
-    assert float(value) == 0.0
-    assert not any(bool(g.any()) for g in gradient.values())
-
-
 def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
     """The same walk with the weights of every epoch: two burn-in epochs, six snapshots, rank 4."""
     params, x, y = problem
@@ -150,24 +139,6 @@ def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
         )
 
 
-def test_snapshots_are_of_single_precision_and_detached(problem):
-    snapshots = collect(problem)
-    groups = (snapshots.mean, snapshots.diagonal, snapshots.deviations)
-    tensors = [value for group in groups for value in group.values()]
-    assert {(v.dtype, v.requires_grad) for v in tensors} == {(torch.float32, False)}
-    assert snapshots.deviations["weight.1"].shape == (4, 5, 3)
-
-
-def test_snapshots_are_reproduced_by_the_seed_and_the_start_is_not_changed(problem):
-    before = {n: v.clone() for n, v in problem[0].items()}
-    first = collect(problem)
-    second = collect(problem)
-    other = collect(problem, seed=2)
-    assert all(torch.equal(first.deviations[n], second.deviations[n]) for n in before)
-    assert not torch.equal(first.mean["weight.1"], other.mean["weight.1"])
-    assert all(torch.equal(problem[0][n], before[n]) for n in before)
-
-
 def test_weights_of_a_feature_that_is_always_zero_stay_at_zero(problem):
     params, x, y = problem
     start = {n: v.clone() for n, v in params.items()}
@@ -184,36 +155,3 @@ def test_diverging_walk_is_refused_with_what_to_do(problem):
         InputError, match=r"SGD diverged in epoch \d+ at a learning rate of 100.0. Take a smaller"
     ):
         collect(problem, config=dataclasses.replace(CONFIG, learning_rate=100.0))
-
-
-def test_cancel_ends_the_walk(problem):
-    updates = []
-
-    def cancel(update):
-        updates.append(update)
-        if update.done == 3:
-            raise Cancelled("cancelled")
-
-    with pytest.raises(Cancelled):
-        collect(problem, progress=cancel)
-    assert [(u.done, u.total) for u in updates] == [(1, 8), (2, 8), (3, 8)]
-    assert math.isfinite(updates[0].values["train_mse"])
-
-
-@pytest.mark.parametrize(
-    "settings", [{"gamma": -1.0}, {"eps": 0.0}, {"gamma": math.inf}, {"layers": (7,)}], ids=str
-)
-def test_prior_without_width_or_layers_is_refused(settings):
-    with pytest.raises(
-        ConfigError, match="Accepted: gamma from 0, eps above 0, and layers that the network has"
-    ):
-        snapshot_prior(random_snapshots(), **({"gamma": 1.0, "eps": 0.1} | settings))
-
-
-def test_more_kept_than_snapshots_are_refused():
-    with pytest.raises(ConfigError, match="20 snapshots, 21 kept. Accepted: no more kept than"):
-        SnapshotConfig(rank=21)
-
-
-def test_config_is_recovered_from_plain_values():
-    assert from_dict(SnapshotConfig, to_dict(CONFIG)) == CONFIG

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import Cancelled
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.networks.training import HalfErrors, RowSplit, TrainingConfig, split_rows, train
 
@@ -24,11 +24,6 @@ def problem():
 def fit(problem, *, config=CONFIG, seed=1, **more):
     start, x, y = problem
     return train(start, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more)
-
-
-def test_training_lowers_the_error(problem):
-    trained = fit(problem)
-    assert trained.history[-1].train < 0.5 * trained.history[0].train
 
 
 def test_weights_are_those_of_the_best_epoch(problem):
@@ -60,21 +55,6 @@ def test_training_ends_after_patience_epochs_without_a_smaller_error(problem):
     assert len(errors) - 1 - int(np.argmin(errors)) == 5
 
 
-def test_training_is_reproduced_by_the_seed(problem):
-    first = fit(problem)
-    second = fit(problem)
-    other = fit(problem, seed=2)
-    assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
-    assert first.history == second.history
-    assert first.history != other.history
-
-
-def test_start_is_not_changed(problem):
-    before = {name: value.clone() for name, value in problem[0].items()}
-    fit(problem)
-    assert all(torch.equal(before[name], problem[0][name]) for name in before)
-
-
 def test_penalty_shrinks_weights(problem):
     loose, tight = (
         fit(problem, config=dataclasses.replace(CONFIG, l2=value)) for value in (0.0, 0.1)
@@ -98,13 +78,6 @@ def test_layer_with_a_share_of_the_rate_moves_by_this_share(problem):
     moves = {name: float((trained.params[name] - start[name]).abs().max()) for name in start}
     assert moves["weight.1"] == pytest.approx(0.01 * CONFIG.learning_rate, rel=0.01)
     assert moves["weight.2"] == pytest.approx(CONFIG.learning_rate, rel=0.01)
-
-
-def test_freezing_all_layers_is_refused(problem):
-    with pytest.raises(
-        ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"
-    ):
-        fit(problem, frozen=(1, 2, 3))
 
 
 def test_given_split_is_used(problem):
@@ -131,20 +104,6 @@ def test_split_drawn_before_the_training_is_the_one_that_it_draws(problem):
     assert all(torch.equal(with_split.params[name], without.params[name]) for name in start)
 
 
-@pytest.mark.parametrize(
-    ("training", "held_out", "counts"),
-    [
-        ([0, 1], [1, 2], "2 rows to train on and 2 held out, 1 of them in both"),
-        ([0, 1], [], "and 0 held out"),
-    ],
-)
-def test_split_with_overlapping_or_no_rows_is_refused(training, held_out, counts):
-    with pytest.raises(
-        InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"
-    ):
-        RowSplit(torch.tensor(training), torch.tensor(held_out))
-
-
 def test_cancel_ends_training(problem):
     updates = []
 
@@ -163,16 +122,6 @@ def test_three_rows_are_enough_to_hold_one_out():
     split = split_rows(3, share=0.1, generator=torch.Generator().manual_seed(0))
     assert sorted([*split.training.tolist(), *split.held_out.tolist()]) == [0, 1, 2]
     assert len(split.held_out) == 1
-
-
-@pytest.mark.parametrize("n", [0, 2])
-def test_too_few_rows_are_refused(problem, n):
-    start, x, y = problem
-    with pytest.raises(
-        InputError,
-        match=f"{n} labelled structures are too few to train on. Give at least 3, better 50",
-    ):
-        fit((start, x[:n], y[:n]))
 
 
 def test_each_half_of_the_held_out_rows_is_measured_at_the_epoch_of_the_other():
