@@ -5,20 +5,12 @@ import json
 import pytest
 
 from bandgap.datasets.demo import inorganic_folder, read_demo_manifest
-from bandgap.foundation.errors import InputError
 from data.making.materials_project import family, make_inorganic_demo
 
 
 def test_family_is_the_same_for_elements_of_a_group():
     assert family(["Na", "Cl"]) == family(["K", "K", "I", "I"]) != family(["Mg", "O"])
     assert family(["C", "H", "La"]) == family(["Gd", "C", "H"]) == "CHSc"
-
-
-def test_folder_without_the_raw_files_is_refused(tmp_path):
-    with pytest.raises(
-        InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"
-    ):
-        make_inorganic_demo(tmp_path, tmp_path / "out")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ pytest.importorskip("rdkit")
 pytest.importorskip("tblite")
 
 from bandgap.datasets.demo import load_demo, read_demo_manifest
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import Cancelled
 from bandgap.structures import read_structures
 from data.making.enumeration import Candidate
 from data.making.molecular import make_crystal, make_demo_data, make_items, make_molecule
@@ -70,11 +70,6 @@ def test_items_are_read_back_from_extxyz_unchanged(tmp_path):
         assert np.array_equal(record.atoms.numbers, item.numbers)
         assert record.info["gap_eV"] == item.row["gap_eV"]
         assert record.info["level_of_theory"] == "GFN2-xTB"
-
-
-def test_zero_crystals_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="n_crystals=0. Accepted: at least 1 of each."):
-        make_demo_data(tmp_path, n_molecules=1, n_crystals=0)
 
 
 def test_shipped_gaps_are_those_of_the_shipped_geometries():

@@ -46,10 +46,6 @@ def test_ess_of_an_autoregressive_chain_is_n_times_its_known_share():
     np.testing.assert_allclose(float(ess_bulk(autoregressive(0.8))), 8000 * 0.2 / 1.8, rtol=0.25)
 
 
-def test_draws_in_single_precision_are_judged_in_double():
-    assert rhat(INDEPENDENT.astype(np.float32)).dtype == np.float64
-
-
 def test_ebfmi_is_two_for_independent_energies_and_small_for_a_slow_walk():
     """The mean squared difference of draws with correlation rho is 2 (1 - rho) variances."""
     np.testing.assert_allclose(ebfmi(INDEPENDENT[..., 0, 0]), 2.0, rtol=0.15)

@@ -52,16 +52,6 @@ def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) 
     assert compare_with_prior("tau", posterior, np.random.default_rng(4).normal(size=1000)) is None
 
 
-def test_increasing_function_of_both_changes_nothing() -> None:
-    rng = np.random.default_rng(5)
-    posterior = chains_of(rng, shift=0.3)
-    prior = rng.normal(size=1000)
-    plain = compare_with_prior("x", posterior, prior)
-    transformed = compare_with_prior("x", np.exp(posterior), np.exp(prior))
-    assert plain is not None and transformed is not None
-    assert plain.distance == transformed.distance
-
-
 def test_message_names_scale_figures_and_what_to_do() -> None:
     stored = {"scale": "tau", "distance": 0.07, "error": 0.069, "effective_draws": 1276.0}
     moved = {**stored, "distance": 0.3, "equals_prior": False}

@@ -17,7 +17,6 @@ from bandgap.jobs import dashboard, lock
 from bandgap.jobs.dashboard import (
     PORTS_TO_TRY,
     _SupervisedProcess,
-    app_folder,
     free_port,
     healthy,
     run_dashboard,
@@ -33,10 +32,6 @@ def test_free_port_passes_over_a_taken_one() -> None:
         listener.listen()
         port = listener.getsockname()[1]
         assert port < free_port("127.0.0.1", port) < port + PORTS_TO_TRY
-
-
-def test_free_port_zero_is_any_free_one() -> None:
-    assert free_port("127.0.0.1", 0) >= 1024
 
 
 def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,14 +51,6 @@ def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
         ConfigError, match=r"Cannot listen on 192\.0\.2\.77: .*Use 127\.0\.0\.1, or 0\.0\.0\.0"
     ):
         free_port("192.0.2.77", 8501)
-
-
-def test_app_folder_contains_the_pages() -> None:
-    assert {"main.py", "views", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
-
-
-def test_healthy_is_false_where_nothing_listens() -> None:
-    assert not healthy(f"http://127.0.0.1:{free_port('127.0.0.1', 0)}")
 
 
 @pytest.mark.parametrize("text", ["much", "-1"])

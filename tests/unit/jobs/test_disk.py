@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bandgap.jobs.disk import folder_bytes, workspace_usage
+from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.runs.requests import TransferRequest
@@ -38,10 +38,6 @@ def test_workspace_usage_counts_uploads_and_runs_of_one_workspace(tmp_path):
     usage = workspace_usage(library, MINE)
     assert (usage.uploads, usage.runs, usage.cache) == (157, 30, 11)
     assert usage.free > 0
-
-
-def test_folder_that_is_not_there_has_no_bytes(tmp_path):
-    assert folder_bytes(tmp_path / "none") == 0
 
 
 def test_full_disk_is_called_so(tmp_path):

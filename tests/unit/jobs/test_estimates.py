@@ -121,10 +121,6 @@ def test_runs_of_all_workspaces_count_and_resumed_ones_do_not(store):
     assert estimated(store, "bnn", 60) == Estimate(pytest.approx(30.0), 2)
 
 
-def test_method_that_nobody_measured_has_no_estimate(store):
-    assert estimated(store, "new", 200) is None
-
-
 def test_training_is_estimated_by_atoms_and_epochs_of_the_last_ones_of_its_kind(store):
     assert training(store) is None
     for took_s in (START_S + 10.0, START_S + 20.0, START_S + 60.0):

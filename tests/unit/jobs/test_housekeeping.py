@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.jobs import disk
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import (
     delete_dataset,
@@ -157,25 +156,3 @@ def test_upload_over_the_quota_names_it_and_stores_nothing(
     library.add_dataset(OTHER, "of another workspace", files=[("b", bytes(6_001))])
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0")
     library.add_dataset(WS, "without a limit", files=[("b", bytes(6_001))])
-
-
-@pytest.mark.parametrize("text", ["much", "-1", "inf", "nan"])
-def test_quota_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
-    with pytest.raises(
-        ConfigError, match=f"BANDGAP_QUOTA_GB is '{text}'. Accepted: a number of GB"
-    ):
-        disk.quota_bytes()
-
-
-def test_quota_is_ten_gigabytes_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BANDGAP_QUOTA_GB", raising=False)
-    assert disk.quota_bytes() == 10_000_000_000
-
-
-def test_level_of_theory_that_is_too_long_is_refused(library: Library) -> None:
-    dataset = add(library, ("a", b"1"))
-    with pytest.raises(InputError, match="has 500 characters"):
-        set_level_of_theory(library, WS, dataset, "x" * 500)
-    set_level_of_theory(library, WS, dataset, " GW @ PBE ")
-    assert library.dataset(WS, dataset).level_of_theory == "GW @ PBE"

@@ -133,28 +133,6 @@ def labelled_set(jobs: Jobs) -> Dataset:
     return dataset
 
 
-@pytest.mark.slow
-def test_next_job_starts_within_two_seconds_of_a_transfer_in_processes(tmp_path: Path) -> None:
-    jobs = Jobs(open_home(tmp_path / "home"))
-    dataset = labelled_set(jobs)
-    source = str(uuid.uuid4())
-    network = {"hidden": (6, 4), "max_epochs": 3, "device": "cpu"}
-    jobs.submit("train_source", **source_payload(source=source, dataset=dataset.id, **network))
-    assert work_all(jobs.home) == 1
-    # just long enough for the chains to run in processes
-    request = REQUEST.changed(settings={"sampler": {"warmup": 300, "draws": 300}})
-    run = start_transfer(
-        jobs.store, jobs.library, dataset, source=source, title="t", request=request
-    )
-    following = jobs.submit("transfer", dataset="gone")
-    with serving(jobs.home) as worker:
-        jobs.worker = worker
-        jobs.wait(run.job, lambda job: not job.active or has_pool(worker))
-        assert jobs.now(run.job).active or cores() == 1
-        assert jobs.start_after(run.job, following) <= MOST_S
-    assert jobs.outcomes(run.job) == [("finished", "")]
-
-
 @pytest.mark.slow  # 43 s on two cores
 def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path) -> None:
     jobs = Jobs(open_home(tmp_path / "home"))

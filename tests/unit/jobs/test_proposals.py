@@ -1,14 +1,12 @@
 """Jobs that propose molecules: one for each form, deleted with their run, cancelled, refused."""
 
 import json
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bandgap.descriptors import DescriptorConfig
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.foundation.progress import Update, no_progress
 from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.home import Home
@@ -18,7 +16,6 @@ from bandgap.jobs.proposals import load_proposals, proposal_folder, submit_propo
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.proposing import propose
 from bandgap.predictions.window import Window
-from bandgap.runs.molecule_proposals import check_model
 from bandgap.sources.stored_descriptor import save_descriptor
 from tests.unit.conftest import DESCRIPTOR
 from tests.unit.jobs.test_starting import WS, Store
@@ -130,12 +127,3 @@ def test_list_without_structural_alerts_has_a_column_of_texts(store: Store) -> N
     (folder / "description.json").write_text("{}")
     alerts = load_proposals(store.home, started.run, "0" * 8).table["alerts"]
     assert alerts.isna().all() and alerts.dtype == "str"
-
-
-def test_package_that_a_run_needs_is_missed_before_molecules_are_generated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_manifest(tmp_path, replace(DESCRIPTOR, levels="GFN1-xTB"))
-    monkeypatch.setitem(sys.modules, "tblite.interface", None)
-    with pytest.raises(ConfigError, match="tblite, which is not installed"):
-        check_model(tmp_path)

@@ -8,7 +8,7 @@ import typer
 from bandgap.cli import app
 from bandgap.cli.request_options import parsed_request
 from bandgap.jobs.shell_commands import predict_command, serve_command, stored_command
-from bandgap.runs.requests import PredictRequest, TransferRequest
+from bandgap.runs.requests import TransferRequest
 
 REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)
 
@@ -74,14 +74,6 @@ def test_every_field_of_a_transfer_request_survives_the_command_line():
         assert parsed_request(TransferRequest, parsed_values) == request, field.name
 
 
-def test_run_without_a_source_names_none():
-    assert str(parsed(transfer_command("none", REQUEST))["source"]) == "none"
-
-
-def test_source_of_a_workspace_has_a_placeholder():
-    assert str(parsed(transfer_command("0f3c-11", REQUEST))["source"]) == "SOURCE"
-
-
 def test_predict_command_reads_the_folder_of_the_transfer():
     assert str(parsed(predict_command(REQUEST))["model"]) == str(
         parsed(transfer_command("demo", REQUEST))["out"]
@@ -92,11 +84,6 @@ def test_predict_command_of_a_run_with_a_baseline_names_its_table():
     with_baseline = REQUEST.changed(baseline="gap_pbe_eV")
     assert str(parsed(predict_command(with_baseline))["baselines"]) == "BASELINES.csv"
     assert parsed(predict_command(REQUEST))["baselines"] is None
-
-
-def test_predict_command_states_the_interval_and_its_probability():
-    request = PredictRequest(probability=0.8, interval="credible")
-    assert parsed_request(PredictRequest, parsed(predict_command(REQUEST, request))) == request
 
 
 def test_serve_command_serves_the_folder_of_the_transfer():

@@ -37,20 +37,10 @@ def claim_all(folder: str, worker: str, out: str) -> None:
             file.write(job.id + "\n")
 
 
-def test_submit_returns_a_queued_job_with_its_payload(store: JobStore) -> None:
-    job = submit(store)
-    assert (job.state, job.payload, job.active) == ("queued", {"dataset": "d"}, True)
-    assert store.job(WS, job.id) == job
-
-
 def test_submit_with_the_same_key_makes_one_job(store: JobStore) -> None:
     first, second = submit(store, submit_key="form-1"), submit(store, submit_key="form-1")
     assert first.id == second.id
     assert len(store.jobs(WS)) == 1
-
-
-def test_submit_with_another_key_makes_another_job(store: JobStore) -> None:
-    assert submit(store, submit_key="form-1").id != submit(store, submit_key="form-2").id
 
 
 def start(store: JobStore, **more: bool) -> Job:

@@ -67,11 +67,6 @@ def test_rank_counts_are_even_for_equal_chains_and_uneven_for_one_that_is_off() 
     assert off[0, -1] > 300 and off[0, 0] < 20
 
 
-def test_rank_plot_of_few_draws_has_no_more_bins_than_draws() -> None:
-    fig = plots.rank_plot(RNG.normal(size=(2, 6)))
-    assert len(fig.data) == 2 and sum(fig.data[0].y[:-1]) == 6
-
-
 def test_energies_draw_a_narrow_change_where_the_chain_creeps() -> None:
     creeping = np.cumsum(RNG.normal(0, 0.1, (2, 500)), axis=1)
     energy, change = plots.energies(creeping).data

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from scipy.stats import gaussian_kde
 
@@ -51,26 +50,6 @@ def test_ticks_of_ranked_structures_are_whole_numbers(n: int, step: int) -> None
     assert (axis.tick0, axis.dtick) == (1, step)
 
 
-def test_legend_of_intervals_lies_above_the_bars_wherever_they_reach() -> None:
-    mean = np.array([1.0, 2.0, 3.0])
-    layout = plots.intervals(
-        mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[True, False, True]
-    ).layout
-    assert (
-        layout.showlegend and layout.legend.orientation == "h" and layout.legend.yanchor == "bottom"
-    )
-    # In parts of the plot, whose top is 1, and in pixels.
-    assert layout.legend.y >= 1.0 and layout.margin.t >= 30
-    assert not plots.intervals(
-        mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[False] * 3
-    ).layout.showlegend
-
-
-def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
-    fig = plots.intervals([np.nan], [np.nan], [np.nan], ids=["a"], unusual=[False])
-    assert sum(len(trace.x) for trace in fig.data) == 0
-
-
 def test_parity_counts_what_lies_outside_its_interval() -> None:
     fig = plots.parity(
         [1.0, 2.0, 3.0], [1.1, 2.0, 2.0], [0.9, 1.5, 1.5], [1.3, 2.5, 2.5], ids=["a", "b", "c"]
@@ -80,17 +59,6 @@ def test_parity_counts_what_lies_outside_its_interval() -> None:
     assert list(outside.customdata) == ["c"]
     assert fig.layout.xaxis.range == fig.layout.yaxis.range
     assert fig.layout.yaxis.scaleanchor == "x"
-
-
-def test_layer_weights_have_one_row_a_layer_with_the_prior_beside() -> None:
-    fig = plots.layer_weights(
-        RNG.dirichlet([1, 1, 8], 400), layers=["layer 1", "layer 2", "output layer"]
-    )
-    assert list(fig.layout.yaxis.ticktext) == ["layer 1", "layer 2", "output layer"]
-    colours = [trace.line.color for trace in fig.data if trace.line.dash == "dash"]
-    assert colours == [plots.PRIOR] * 3
-    output = next(trace for trace in fig.data if trace.name == "output layer")
-    assert 0.6 < output.x[int(np.argmax(output.y))] < 1.0
 
 
 def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> None:
@@ -117,33 +85,6 @@ def test_error_bars_reach_from_the_lower_to_the_upper_end() -> None:
         and "color" not in bars
     )
     assert style.bars([1.0], [0.5], [1.25], colour=style.MIND)["color"] == style.MIND
-
-
-@pytest.mark.parametrize(("symbol", "width"), [("circle", 0), ("diamond-open", 1.5)])
-def test_only_open_markers_have_a_line(symbol: str, width: float) -> None:
-    assert style.marker(style.MODEL, symbol, 6)["line"]["width"] == width
-
-
-def test_draws_density_on_a_log_axis_has_plain_ticks() -> None:
-    fig = plots.draws_density(
-        np.exp(RNG.normal(-3, 0.4, (4, 100))), quantity=Quantity.TAU, log=True
-    )
-    assert fig.layout.xaxis.type == "log"
-    assert set(fig.layout.xaxis.ticktext) >= {"0.02", "0.05", "0.1"}
-
-
-def test_draws_density_of_draws_that_do_not_vary_is_drawn() -> None:
-    fig = plots.draws_density(np.full((2, 5), 0.3), quantity=Quantity.SIGMA)
-    assert np.isfinite(fig.data[0].y).all()
-    assert fig.layout.xaxis.title.text == "noise sigma (eV)"
-
-
-def test_template_of_the_dark_theme_differs_only_in_ink() -> None:
-    light = plots.template()
-    dark = plots.template(dark=True)
-    assert light.layout.font.color != dark.layout.font.color
-    assert light.layout.colorway == dark.layout.colorway
-    assert isinstance(plots.TEMPLATE, go.layout.Template)
 
 
 def test_learning_curve_shows_errors_in_ev_and_marks_the_epoch_that_is_kept():
@@ -283,11 +224,6 @@ def test_parity_shows_intervals_whole_up_to_a_quarter_of_the_range_beyond_the_po
     assert fig.layout.legend.y >= 1.0  # above the bars
 
 
-def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
-    fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
-    assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)
-
-
 def test_most_frequent_elements_are_shown_and_each_is_named() -> None:
     fig = plots.element_counts({f"E{k}": k for k in range(61)}, n=120)
     assert fig.data[0].x[0] == "E60" and len(fig.data[0].x) == 20
@@ -303,11 +239,6 @@ def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
     assert fig.layout.xaxis.title.text == "atoms"
 
 
-def test_bars_of_sizes_stand_over_their_sizes() -> None:
-    (bars,) = plots.size_histogram([3, 3, 4, 6]).data
-    assert dict(zip(bars.x, bars.y, strict=True)) == {3.0: 2, 4.0: 1, 5.0: 0, 6.0: 1}
-
-
 def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
     fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
     assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
@@ -316,10 +247,3 @@ def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
         and fig.data[0].marker.color[-1] == plots.MIND
     )
     assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"
-
-
-def test_weights_of_methods_are_bars_in_their_order_with_their_share() -> None:
-    fig = plots.method_weights([0.75, 0.25], methods=["trees <i>", "ridge"])
-    (bar,) = fig.data
-    assert list(bar.x) == [0.75, 0.25] and list(bar.y) == ["trees &lt;i&gt;", "ridge"]
-    assert list(bar.text) == ["75 %", "25 %"] and fig.layout.yaxis.autorange == "reversed"

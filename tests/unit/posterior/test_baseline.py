@@ -113,17 +113,6 @@ def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(rows)
     )
 
 
-@pytest.mark.parametrize("residual", [rest_of(), process()], ids=["last layer", "Gaussian process"])
-def test_stored_posterior_predicts_the_same(residual, rows):
-    posterior = BaselinePosterior(residual, LINE, 7, Diagnostics({"baseline_slope": 0.8}))
-    again = read_again(posterior)
-    assert isinstance(again, BaselinePosterior) and again.baseline == LINE and again.seed == 7
-    assert again.diagnostics is posterior.diagnostics
-    for name in ("means_eV", "centres_eV", "sds_eV"):
-        parts = (getattr(p.predictive_draws(rows), name) for p in (again, posterior))
-        np.testing.assert_array_equal(*parts)
-
-
 def test_mixture_of_lines_is_stored_and_has_the_components_of_all(rows):
     other = replace(LINE, slope=0.6)
     both = mix([BaselinePosterior(rest_of(seed=s), line, s) for s, line in ((0, LINE), (1, other))])
@@ -132,9 +121,3 @@ def test_mixture_of_lines_is_stored_and_has_the_components_of_all(rows):
     draws = again.predictive_draws(rows)
     assert draws.means_eV.shape == (4, 5, 4) and draws.sds_eV.shape == (20, 4)
     np.testing.assert_array_equal(draws.means_eV, both.predictive_draws(rows).means_eV)
-
-
-def test_summaries_are_those_of_the_residual():
-    np.testing.assert_array_equal(
-        BaselinePosterior(rest_of(), LINE, 0).summaries()["sigma_eV"], rest_of().sigma_eV
-    )

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from bandgap.foundation.errors import InputError
 from bandgap.posterior.conformal import MOST_ERRORS
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
@@ -177,21 +176,6 @@ def test_errors_of_zero_leave_a_distribution(posterior):
     exact = dataclasses.replace(posterior, errors_eV=np.zeros(60))
     draws = exact.predictive_draws(data_of(5, seed=3)[0])
     assert (draws.sds_eV > 0).all() and np.isfinite(draws.means_eV).all()
-
-
-def test_no_structures_give_no_predictions(posterior):
-    assert posterior.predictive_draws(np.zeros((0, 3), dtype=np.float32)).means_eV.shape == (
-        1,
-        10,
-        0,
-    )
-
-
-def test_features_of_another_descriptor_are_refused(posterior):
-    with pytest.raises(
-        InputError, match=r"features have shape \(2, 7\), the model was fitted on 3 features"
-    ):
-        posterior.mean_draws_eV(np.zeros((2, 7), dtype=np.float32))
 
 
 def test_left_out_density_integrates_to_one_without_the_error_of_its_row(posterior):

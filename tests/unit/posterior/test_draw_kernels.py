@@ -110,24 +110,6 @@ def test_layers_that_exceed_the_memory_are_not_cached_and_give_the_same_draws(
 
 
 @pytest.mark.parametrize(
-    ("n_bytes", "n_features"), [(10**6, 90), (4_000, 48)], ids=["enough", "too little"]
-)
-def test_reserved_cache_has_all_features_from_the_start_if_they_fit(
-    n_bytes, n_features, empty_cache
-):
-    first = features_of(6, 90)
-    first[:, 36:] = 0.0
-    later = features_of(6, 90, seed=1)
-    expected = posterior_of(90).mean_draws_eV(later)
-    empty_cache._CACHE.clear()
-    empty_cache.reserve_layer_cache(n_bytes)
-    posterior = posterior_of(90)
-    posterior.mean_draws_eV(first)
-    assert empty_cache._CACHE[posterior].is_stored.sum() == n_features
-    assert_equal_eV(posterior.mean_draws_eV(later), expected)
-
-
-@pytest.mark.parametrize(
     ("share", "n_features"), [(1.0, 36), (0.3, 48)], ids=["wide groups", "narrow groups"]
 )
 def test_layers_have_the_features_of_whole_groups(share, n_features, empty_cache):
@@ -175,10 +157,6 @@ def test_draws_of_a_structure_do_not_depend_on_the_other_structures(widths):
         assert_equal_eV(posterior.mean_draws_eV(features[rows]), draws[..., rows])
 
 
-def test_no_structures_have_no_draws():
-    assert posterior_of().mean_draws_eV(features_of(0, 37)).shape == (2, 3, 0)
-
-
 def test_row_that_is_not_finite_gives_nan_and_does_not_change_the_others():
     posterior = posterior_of()
     features = features_of(6, 37)
@@ -187,12 +165,6 @@ def test_row_that_is_not_finite_gives_nan_and_does_not_change_the_others():
     draws = posterior.mean_draws_eV(features)
     assert np.isnan(draws[..., 2]).all()
     np.testing.assert_array_equal(np.delete(draws, 2, axis=2), np.delete(expected, 2, axis=2))
-
-
-def test_weights_that_are_not_finite_give_nan():
-    posterior = posterior_of()
-    posterior.theta_hat_1[0, 0] = torch.nan
-    assert np.isnan(posterior.mean_draws_eV(features_of(6, 37) + 1.0)).all()
 
 
 class Owner:
@@ -250,17 +222,6 @@ def test_memory_of_cached_layers_is_freed_with_their_owner(layer_of):
     for _ in range(2):
         ask(second, 3)
     assert computed == [1, 2, 2, 3]
-
-
-def test_features_of_later_structures_do_not_change_draws():
-    first = features_of(6, 90)
-    first[:, 36:] = 0.0
-    later = features_of(20, 90, seed=1)
-    expected = posterior_of(90).mean_draws_eV(np.concatenate([first, later]))
-    posterior = posterior_of(90)
-    for _ in range(2):
-        assert_equal_eV(posterior.mean_draws_eV(first), expected[..., range(6)])
-        assert_equal_eV(posterior.mean_draws_eV(later), expected[..., range(6, 26)])
 
 
 def test_changed_posterior_does_not_use_cached_layers_of_the_original():

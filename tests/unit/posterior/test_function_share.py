@@ -3,10 +3,8 @@ at a time.
 """
 
 import numpy as np
-import pytest
 import torch
 
-from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import (
     NetworkConfig,
     forward,
@@ -51,13 +49,3 @@ def test_function_share_weighs_c_by_sensitivity_and_sums_to_one() -> None:
     c = np.array([[[0.2, 0.8], [0.5, 0.5]]])
     kappa = function_share(c, np.array([12.0, 1.0]))
     np.testing.assert_allclose(kappa, [[[2.4 / 3.2, 0.8 / 3.2], [12 / 13, 1 / 13]]])
-
-
-@pytest.mark.parametrize("sensitivity", [[1.0], [1.0, -1.0], [0.0, 0.0]])
-def test_function_share_of_wrong_sensitivities_says_what_is_accepted(
-    sensitivity: list[float],
-) -> None:
-    with pytest.raises(
-        InputError, match="Accepted: one sensitivity a layer, 0 or more, and not all 0"
-    ):
-        function_share(np.array([0.5, 0.5]), np.array(sensitivity))

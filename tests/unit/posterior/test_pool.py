@@ -12,9 +12,8 @@ from bandgap.inference.gaussian_process.product_kernel import (
     prior_of,
 )
 from bandgap.posterior import PartsGPPosterior, PooledPosterior
-from bandgap.posterior.pool import COMPONENTS, DRAWS, shares
+from bandgap.posterior.pool import COMPONENTS, DRAWS
 from bandgap.posterior.protocol import Diagnostics
-from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
 
@@ -65,25 +64,6 @@ def test_mean_and_variance_are_those_of_the_weighted_members(members, spread):
     )
     expected = weights @ np.array([m.mean_draws_eV(NEW)[0].mean(axis=0) for m in members])
     np.testing.assert_allclose(draws.means_eV[0].mean(axis=0), expected, rtol=1e-9)
-
-
-def test_pool_of_one_weight_has_the_quantiles_of_that_member(members):
-    levels = [0.025, 0.25, 0.5, 0.75, 0.975]
-    for k in (0, 1):
-        alone = members[k].predictive_draws(NEW)
-        pooled = pool_of(members, np.eye(2)[k]).predictive_draws(NEW)
-        expected = mixture_quantiles(alone.centres_eV, alone.sds_eV, levels)
-        np.testing.assert_allclose(
-            mixture_quantiles(pooled.centres_eV, pooled.sds_eV, levels), expected, atol=0.02
-        )
-
-
-def test_shares_sum_to_the_number_of_components():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        weights = rng.dirichlet(np.ones(3))
-        counts = np.array(shares(weights, COMPONENTS))
-        assert counts.sum() == COMPONENTS and (np.abs(counts - COMPONENTS * weights) < 1).all()
 
 
 def test_left_out_density_is_that_of_a_fit_without_the_row(members):

@@ -7,20 +7,15 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.perceptron import forward
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import (
     Diagnostics,
     LastLayerPosterior,
     NetworkPosterior,
-    PosteriorMixture,
     mix,
-    restored_posterior,
 )
 from bandgap.posterior.network import ROWS_PER_BLOCK, normal_draw
-from bandgap.storage.stored_fields import stored_fields
-from tests.storing import read_again
 
 FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
 P = 6
@@ -147,19 +142,6 @@ def test_blocks_of_structures_make_no_difference(basis):
     )
 
 
-def test_predictions_repeat_and_depend_on_the_seed(basis):
-    x = rows(5)
-    first, second, other = (network_posterior(basis, seed=s).mean_draws_eV(x) for s in (3, 3, 4))
-    assert (first == second).all()
-    assert not np.allclose(first, other)
-
-
-def test_global_random_state_does_not_change(basis):
-    before = torch.get_rng_state()
-    network_posterior(basis).mean_draws_eV(rows(2))
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_predictions_are_those_of_the_network_with_full_weights(basis):
     """Draw 3 of chain 1, its first layer put together, evaluated by hand."""
     posterior = network_posterior(basis)
@@ -183,38 +165,6 @@ def test_predictions_are_those_of_the_network_with_full_weights(basis):
     np.testing.assert_allclose(
         posterior.mean_draws_eV(x)[1, 3], 4.0 + 1.5 * h[:, 0].numpy(), rtol=1e-4, atol=1e-4
     )
-
-
-def test_no_structures_give_no_predictions(basis):
-    assert network_posterior(basis).mean_draws_eV(np.zeros((0, P))).shape == (2, 5, 0)
-
-
-def test_sigma_is_given_in_electron_volts(basis):
-    posterior = network_posterior(basis)
-    np.testing.assert_allclose(posterior.sigma_eV, 1.5 * posterior.sigma)
-    assert (posterior.n_chains, posterior.n_draws) == (2, 5)
-
-
-def test_arrays_round_trip(basis):
-    posterior = network_posterior(basis)
-    x = rows(4)
-    again = read_again(posterior)
-    # what comes back lies in memory in rows, and float32 products round by the layout
-    np.testing.assert_allclose(
-        again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5, atol=1e-6
-    )
-    for name in ("basis", "coordinates", "theta_hat_1", "scale_1"):
-        assert torch.equal(getattr(again, name), getattr(posterior, name))
-    for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
-        assert (getattr(again, name) == getattr(posterior, name)).all()
-
-
-def test_arrays_of_a_point_estimate_contain_no_scales(basis):
-    posterior = linear_posterior(basis, draws=1, scale=0.0)
-    arrays, _ = stored_fields(posterior)
-    assert not {"layer_weights", "tau", "layer_sensitivity"} & set(arrays)
-    again = read_again(posterior)
-    assert again.layer_weights is None and again.tau is None
 
 
 def last_layer_posterior(*, seed=0, draws=4, warnings=()):
@@ -259,36 +209,9 @@ def test_mixture_contains_the_draws_of_all_members(basis):
     assert set(both.summaries()) == {"sigma_eV"}  # the only one that both have
 
 
-def test_mixture_round_trips(basis):
-    both = mix([last_layer_posterior(draws=5), network_posterior(basis)])
-    x = rows(6)
-    again = read_again(both)
-    assert isinstance(again, PosteriorMixture)
-    np.testing.assert_allclose(again.mean_draws_eV(x), both.mean_draws_eV(x), rtol=1e-5, atol=1e-6)
-
-
 def test_mixture_has_the_worst_figures_and_the_warnings_of_its_members():
     both = mix(
         [last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))]
     )
     assert both.diagnostics.figures == {"rhat_max": 1.01, "ess_min": 10.0, "divergences": 2.0}
     assert both.diagnostics.warnings == ("Source network 2 of 2: not there yet.",)
-
-
-def test_mixture_of_one_member_is_the_member():
-    one = last_layer_posterior()
-    assert mix([one]) is one
-
-
-def test_mixture_of_different_numbers_of_draws_is_refused():
-    with pytest.raises(
-        InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"
-    ):
-        mix([last_layer_posterior(draws=4), last_layer_posterior(draws=5)])
-
-
-def test_unknown_kind_is_refused():
-    with pytest.raises(
-        ArtifactError, match="posterior of kind 'magic' does not exist here. Install the package"
-    ):
-        restored_posterior({}, {"kind": "magic"}, Diagnostics())

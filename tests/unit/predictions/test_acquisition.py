@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.acquisition import JointMeans, joint_means, rank_by_reduction, rank_by_sd
 
 N = 12
@@ -110,21 +109,3 @@ def test_expected_reduction_few_draws_is_unbiased() -> None:
     error = np.std(simulated, axis=0) / np.sqrt(len(simulated))
     # False alarm below 1e-4.
     assert np.all(np.abs(np.mean(simulated, axis=0) - expected) < 4.5 * error)
-
-
-def test_rank_count_above_number_of_structures_returns_all() -> None:
-    covariance, noise = model()
-    assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(
-        range(N)
-    )
-    empty = rank_by_reduction(joint_means(np.zeros((8, 0)), np.zeros(0)), 5)
-    assert empty.rows.size == 0 and empty.initial_variance == 0.0
-
-
-def test_joint_means_invalid_input_raises_with_accepted_values() -> None:
-    with pytest.raises(InputError, match=r"Accepted: \(draw, structure\) with 8 draws or more"):
-        joint_means(np.zeros((7, 3)), np.ones(3))
-    with pytest.raises(InputError, match="Leave out refused structures"):
-        joint_means(np.full((9, 3), np.nan), np.ones(3))
-    with pytest.raises(InputError, match="Accepted: noise variances above 0"):
-        joint_means(np.zeros((9, 3)), np.zeros(3))

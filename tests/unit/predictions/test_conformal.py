@@ -5,10 +5,8 @@ few scores give.
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.conformal import (
     ConformalScores,
-    available,
     conformal_quantile,
     highest_percent,
     scores_of,
@@ -86,51 +84,3 @@ def test_too_few_held_back_structures_names_the_highest_level():
     )
     assert too_few(12, level=0.95).startswith(text)
     assert too_few(12, level=0.92) == too_few(19, level=0.95) == ""
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        pytest.param(
-            lambda: conformal_quantile(np.ones(12), 0.95),
-            InputError,
-            r"12 calibration structures are too few for a 95 % conformal interval, which needs at "
-            r"least 19\. "
-            r"Hold out more, or ask for 92 % or less\.",
-            id="too-few",
-        ),
-        pytest.param(
-            lambda: conformal_quantile([1.0, np.nan], 0.5),
-            InputError,
-            "Accepted: one row of finite",
-            id="nan",
-        ),
-        pytest.param(
-            lambda: conformal_quantile([1.0], 1.0),
-            ConfigError,
-            "level is 1. Accepted: above 0",
-            id="level",
-        ),
-        pytest.param(
-            lambda: ConformalScores(("a", "b"), np.array([1.0])),
-            InputError,
-            r"2 ids and scores of shape \(1,\)",
-            id="ids",
-        ),
-        pytest.param(
-            lambda: ConformalScores(("a",), np.array([-1.0])),
-            InputError,
-            "Accepted: one finite number, 0 or",
-            id="sign",
-        ),
-        pytest.param(
-            lambda: available(None),
-            ConfigError,
-            r"held no structures back\. Transfer again with `--conformal",
-            id="none",
-        ),
-    ],
-)
-def test_conformal_invalid_input_raises(call, error, text):
-    with pytest.raises(error, match=text):
-        call()

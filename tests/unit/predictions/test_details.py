@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions import details as prediction_details
 from bandgap.predictions.details import MAX_DRAWS, PredictionDetails, joint_subset
 from bandgap.predictions.store import load_details, save_details
@@ -48,12 +48,6 @@ def test_load_details_damaged_file_raises_with_remedy(tmp_path: Path, content: b
         ArtifactError, match="not readable as details of predictions .* Run predict again"
     ):
         load_details(tmp_path / "d")
-
-
-def test_details_of_different_lengths_raise() -> None:
-    good = details()
-    with pytest.raises(InputError, match="do not fit together"):
-        PredictionDetails(**{**vars(good), "nearest": ("a",)})
 
 
 def test_joint_subset_thins_draws_evenly_and_keeps_rows_aligned() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.domain import MAX_ROWS, N_FOLDS, Domain, fit_domain
 from bandgap.storage.stored_fields import load_fields, save_fields
 from bandgap.storage.tensors import load_tensors, save_tensors
@@ -199,19 +199,6 @@ def test_judge_refused_structure_has_empty_text(domain):
     assert judged[1].text == "ok"
 
 
-def test_judge_row_of_zeros_is_at_distance_one(domain):
-    assert domain.judge(np.zeros((1, 12)), [CH])[0].distance == 1.0
-
-
-def test_judge_no_rows_gives_no_judgements(domain):
-    assert domain.judge(np.empty((0, 12)), []) == ()
-
-
-def test_fit_domain_keeps_only_columns_that_are_used(domain):
-    assert domain.directions.shape == (100, 11)
-    assert domain.directions.dtype == np.float32
-
-
 def test_fit_domain_of_many_rows_keeps_a_fixed_choice():
     rows = np.abs(RNG.normal(1.0, 0.1, (MAX_ROWS + 50, 4)))
     ids = [str(i) for i in range(len(rows))]
@@ -243,28 +230,3 @@ def test_domain_from_damaged_tensors_is_refused(domain, tmp_path):
         save_tensors(damaged, path)
         with pytest.raises(ArtifactError, match="cannot be read .* make it again"):
             load_fields(Domain, path)
-
-
-@pytest.mark.parametrize(
-    ("features", "ids", "elements", "text"),
-    [
-        (TRAIN[:1], IDS[:1], [CH], "at least two"),
-        (TRAIN[:3], IDS[:2], [CH] * 3, r"shape \(3, 12\), len\(ids\)=2, len\(elements\)=3"),
-        (
-            np.full((2, 3), np.nan),
-            IDS[:2],
-            [CH] * 2,
-            "are not all finite. Leave out refused structures",
-        ),
-    ],
-)
-def test_fit_domain_unusable_training_set_is_refused(features, ids, elements, text):
-    with pytest.raises(InputError, match=text):
-        fit_domain(features, ids=ids, elements=elements, source_species=CH)
-
-
-def test_judge_another_number_of_features_is_refused(domain):
-    with pytest.raises(
-        InputError, match=r"features have shape \(1, 5\), len\(elements\)=1. Accepted: \(n, 12\)"
-    ):
-        domain.judge(np.zeros((1, 5)), [CH])

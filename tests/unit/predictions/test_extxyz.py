@@ -8,7 +8,6 @@ import ase.io
 import pytest
 from ase import Atoms
 
-from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.extxyz import LEVEL, predicted_blocks, with_interval
 from bandgap.predictions.table import Predictions
 from bandgap.structures import StructureRecord, read_structures
@@ -66,15 +65,3 @@ def test_with_interval_of_calibrated_predictions_has_calibrated_ends(
             (lower[i], upper[i]), abs=1e-6
         )
         assert "lower_95_eV" not in frame.info
-
-
-@pytest.mark.parametrize("keep", [0, 3, 12])
-def test_with_interval_wrong_number_of_structures_raises(
-    tmp_path: Path, predictions, records, keep: int
-):
-    path = tmp_path / "p.extxyz"
-    write_extxyz(path, predictions, records)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines, *lines][:keep]))
-    with pytest.raises(ArtifactError, match="the file is damaged"):
-        with_interval(path, predictions, level=0.95, kind="prediction")

@@ -6,7 +6,6 @@ from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
 from bandgap.evaluation.metrics import crps_mixture_each
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.gap_distribution import GapDistribution, interval_probabilities
 from bandgap.predictions.mixtures import mixture_quantiles
 
@@ -180,16 +179,3 @@ def test_upper_ends_grow_with_the_level_and_change_continuously_with_p_metal() -
     p = np.linspace(0.001, 0.999, 2001)
     upper = interval_probabilities(0.9, p, p.size)[1]
     assert np.abs(np.diff(upper)).max() < 1e-3
-
-
-def test_wrong_shapes_and_values_are_refused() -> None:
-    with pytest.raises(InputError, match="one probability for each structure"):
-        GapDistribution(CENTRES, SDS, P_METAL[:2])
-    with pytest.raises(InputError, match="above 0 and below 1"):
-        GapDistribution(CENTRES, SDS, np.array([0.0, 0.5, 0.5]))
-    with pytest.raises(InputError, match="Accepted: 0 or more"):
-        METALS.crps_eV(np.array([-1.0, 0.0, 0.0]))
-    with pytest.raises(InputError, match="one finite gap"):
-        METALS.cdf(np.zeros(2))
-    with pytest.raises(InputError, match="probabilities must be"):
-        METALS.quantiles([0.0])

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 
 
@@ -126,8 +125,3 @@ def test_mark_of_other_files_is_not_resumed(tmp_path):
     grow(path, ["aaa\n"], other=other)
     assert opened(path).rows == 0
     assert json.loads((tmp_path / f"t.csv{SUFFIX}").read_text())["rows"] == 1
-
-
-def test_folder_in_the_place_of_the_table_is_refused_before_any_work(tmp_path):
-    with pytest.raises(InputError, match="is a folder. Name a file to write"):
-        opened(tmp_path)

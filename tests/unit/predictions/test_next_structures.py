@@ -11,7 +11,6 @@ from bandgap.predictions.next_structures import (
     CHANCE,
     CRITERIA,
     DISTANCE,
-    MOST,
     REDUCTION,
     criteria,
     next_structures,
@@ -89,14 +88,6 @@ def test_structures_with_warnings_do_not_change_the_ranking_of_others():
     assert table.ranking.initial_variance == pytest.approx(variance, rel=1e-5)
     assert table.reduction_percent.sum() <= 100.0 + 1e-6
     assert len(sound) == len(sound_details) == table.n_ranked
-
-
-def test_ranking_of_only_structures_with_warnings_is_empty():
-    predictions, details = predicted([NO_HYDROGENS] * (MOST + 5))
-    table = next_structures(predictions, details)
-    assert not table.rows.size and table.ranking is None
-    assert (len(table.not_ranked), table.n_not_ranked) == (MOST, MOST + 5)
-    assert table.columns(predictions, details)["rank"] == [None] * MOST
 
 
 @pytest.mark.parametrize("id", ["a", "a; b", "a.b*"])

@@ -51,11 +51,3 @@ def test_load_predictions_damaged_file_is_refused(tmp_path, content):
         ArtifactError, match=r"not readable as stored predictions .* Run predict again"
     ):
         load_predictions(path)
-
-
-def test_load_predictions_of_another_format_is_refused(tmp_path):
-    from safetensors.numpy import save_file
-
-    save_file({"mean_eV": np.zeros(1)}, tmp_path / "x.safetensors", metadata={"format": "other"})
-    with pytest.raises(ArtifactError, match="format is 'other', expected 'bandgap-predictions-1'"):
-        load_predictions(tmp_path / "x.safetensors")

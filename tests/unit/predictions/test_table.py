@@ -1,8 +1,6 @@
 """The predictions table: what it says of draws, its intervals, and its way through CSV."""
 
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,6 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import (
     COLUMNS,
     LEVELS,
-    ZERO_END_NOTE,
     Predictions,
     predictions_from_draws,
     read_predictions_csv,
@@ -99,13 +96,6 @@ def test_interval_level_that_is_not_supported_is_refused(predictions, level, tex
         predictions.interval(level)
 
 
-def test_interval_of_another_kind_is_refused(predictions):
-    with pytest.raises(
-        ConfigError, match=r"interval is 'confidence'. Accepted: prediction .*, credible"
-    ):
-        predictions.interval(0.9, "confidence")
-
-
 def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predictions):
     scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
     labelled = dataclasses.replace(
@@ -153,11 +143,6 @@ def test_to_frame_has_one_row_for_every_input_and_the_named_columns(predictions)
     assert set(frame["interval"]) == {"prediction"}
 
 
-def test_to_frame_sd_belongs_to_the_kind_of_interval(predictions):
-    assert predictions.to_frame(kind="credible")["sd_eV"][0] == predictions.sd_mean_eV[0]
-    assert predictions.to_frame(kind="prediction")["sd_eV"][0] == predictions.sd_new_eV[0]
-
-
 def test_to_csv_and_back_gives_the_same_table(predictions, tmp_path):
     path = tmp_path / "predictions.csv"
     text = predictions.to_csv(path, level=0.9)
@@ -182,11 +167,6 @@ def test_to_csv_defuses_text_and_never_numbers(predictions):
         problem=[""],
     )
     assert ",-0.1,1.0,0.0,1.859964,0.95," in low.to_csv()
-
-
-def test_to_csv_refused_row_has_empty_numbers(predictions):
-    row = predictions.to_csv().split("'=cmd(),")[1]
-    assert row.startswith('"b,\r\n.cif",,,,,,0.95,prediction,,refused,')
 
 
 def test_read_predictions_csv_excel_byte_order_mark_is_ignored(predictions):
@@ -239,37 +219,6 @@ def test_predictions_of_no_structures_make_an_empty_table():
     )
     assert len(nothing.to_frame()) == 0
     assert tuple(read_predictions_csv(nothing.to_csv().encode()).columns) == COLUMNS
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"files": ("a",)}, r"files has shape \(1,\), expected \(3,\)"),
-        ({"mean_eV": np.zeros(2)}, r"mean_eV has shape \(2,\), expected \(3,\)"),
-        ({"status": ("ok", "refused", "fine")}, "status 'fine'. Accepted: ok, warning, refused"),
-        ({"status": ("ok", "ok", "ok")}, "'=cmd\\(\\)' is ok but its mean is nan eV"),
-    ],
-)
-def test_predictions_inconsistent_lengths_raise(predictions, change, text):
-    parts = {name: getattr(predictions, name) for name in predictions.__dataclass_fields__}
-    with pytest.raises(InputError, match=text):
-        Predictions(**(parts | change))
-
-
-def test_predictions_import_loads_no_heavy_library():
-    code = (
-        "import sys, bandgap.predictions.store, bandgap.evaluation.metrics; "
-        "print([m for m in ('torch', 'ase', 'dscribe', 'sklearn') if m in sys.modules])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
-
-
-def test_zero_end_note_is_one_sentence():
-    assert ZERO_END_NOTE.endswith(".")
-    assert ". " not in ZERO_END_NOTE
 
 
 @pytest.mark.parametrize("level", [0.01, 0.333, 0.95, 0.99])

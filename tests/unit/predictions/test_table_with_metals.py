@@ -10,13 +10,11 @@ import pytest
 from ase import Atoms
 
 from bandgap.evaluation.heldout import rows_of
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers
 from bandgap.predictions.gap_distribution import GapDistribution
 from bandgap.predictions.growing_store import GrowingPrediction
-from bandgap.predictions.parquet import write_parquet
 from bandgap.predictions.store import QUANTILES, load_predictions, save_predictions
 from bandgap.predictions.table import (
     COLUMNS,
@@ -32,7 +30,6 @@ RNG = np.random.default_rng(3)
 CENTRES = RNG.normal([0.6, 1.0, 3.0, 2.0], 0.3, (40, 4))
 SDS = RNG.uniform(0.2, 0.4, (40, 4))
 P = np.array([0.99, 0.3, 0.004, np.nan])  # the last one is refused
-USABLE = np.arange(3)
 GAPS = GapDistribution(CENTRES[:, :3], SDS[:, :3], P[:3])
 
 RECORDS = as_records([Atoms("H", [[0.0, 0.0, float(i)]]) for i in range(4)])
@@ -106,15 +103,6 @@ def test_stored_file_and_extended_xyz_keep_the_probability(predictions, tmp_path
     assert [row[P_METAL] for row in numbers] == [0.99, 0.3, 0.004]
 
 
-def test_parquet_has_the_probability_as_a_number(predictions, tmp_path):
-    pq = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "t.parquet"
-    assert write_parquet(io.StringIO(predictions.to_csv(), newline=""), path) == 4
-    table = pq.read_table(path)
-    assert table.column_names == [*COLUMNS, P_METAL]
-    assert table[P_METAL].to_pylist() == [0.99, 0.3, 0.004, None]
-
-
 @pytest.mark.parametrize("has_metals", [True, False])
 def test_prediction_in_chunks_is_the_whole_one(predictions, tmp_path: Path, has_metals):
     expected = predictions if has_metals else dataclasses.replace(predictions, p_metal=None)
@@ -139,8 +127,3 @@ def test_prediction_in_chunks_is_the_whole_one(predictions, tmp_path: Path, has_
         np.testing.assert_array_equal(again.p_metal, P)
     np.testing.assert_array_equal(again.quantiles_new, expected.quantiles_new)
     assert (tmp_path / "done" / "predictions.csv").read_text() == expected.to_csv()
-
-
-def test_probabilities_of_another_number_of_rows_are_refused(predictions):
-    with pytest.raises(InputError, match=r"p_metal has shape \(1,\), expected \(4,\)"):
-        dataclasses.replace(predictions, p_metal=np.array([0.5]))

@@ -73,17 +73,6 @@ def test_uneven_quantiles_in_an_empty_gap_share_it_by_the_widths():
     assert quantiles[0, 0] == pytest.approx(1 / 31, abs=1e-12)
 
 
-def test_uneven_quantiles_agree_with_smooth_ones():
-    rng = np.random.default_rng(2)
-    means = rng.normal(3.0, 0.4, (400, 20))
-    sds = rng.gamma(60.0, 0.4 / 60, (400, 20))
-    smooth = smooth_quantiles(means, sds, np.asarray(LEVELS))
-    assert np.all(np.isfinite(smooth))
-    np.testing.assert_allclose(
-        uneven_quantiles(means, sds, np.asarray(LEVELS)), smooth, rtol=0, atol=1e-9
-    )
-
-
 def test_uneven_quantiles_do_not_depend_on_the_order_of_components_and_probabilities():
     means = RNG.standard_cauchy((60, 3))
     sds = RNG.gamma(2, 0.1, (60, 3)) + 0.01

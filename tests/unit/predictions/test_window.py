@@ -115,11 +115,6 @@ def test_text_that_is_no_window_is_refused_with_an_example(text):
         Window.parse(text)
 
 
-def test_quantiles_of_another_shape_are_refused():
-    with pytest.raises(InputError, match="quantiles have shape"):
-        probability_below(np.zeros((3, 2)), LEVELS, 1.0)
-
-
 def test_batch_avoids_the_twin_that_misses_together_with_the_first():
     # s0 and s1 are in the window in the same half of the draws, s2 in the other half.
     inside = np.array([1.0, 0.0] * 50)

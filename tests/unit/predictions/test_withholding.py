@@ -11,13 +11,11 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from bandgap.evaluation.heldout import rows_of
-from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.counting import counts_of
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers, predicted_blocks, with_interval
 from bandgap.predictions.growing_store import GrowingPrediction
-from bandgap.predictions.parquet import write_parquet
 from bandgap.predictions.store import EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.predictions.table import (
     COLUMNS,
@@ -88,13 +86,6 @@ def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(
     assert [row.get("domain_p") for row in numbers] == [0.6, 0.02, None]
 
 
-def test_parquet_has_the_p_value_as_a_number(predictions: Predictions, tmp_path: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "t.parquet"
-    assert write_parquet(io.StringIO(predictions.to_csv(), newline=""), path) == 4
-    assert pq.read_table(path)["domain_p"].to_pylist() == [0.6, 0.02, None, None]
-
-
 @pytest.mark.parametrize("has_p", [True, False])
 def test_prediction_in_chunks_is_the_whole_one(
     predictions: Predictions, tmp_path: Path, has_p: bool
@@ -130,11 +121,6 @@ def test_prediction_in_chunks_is_the_whole_one(
     assert wider.count("domain_p=") == stored.count("domain_p=") and "lower_99_eV" in wider
 
 
-def test_p_values_of_another_shape_are_refused(predictions: Predictions) -> None:
-    with pytest.raises(InputError, match=r"domain_p has shape \(2, 4\), expected \(4,\)"):
-        dataclasses.replace(predictions, domain_p=np.stack([P, P]))
-
-
 def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
     predictions: Predictions,
 ) -> None:
@@ -156,15 +142,6 @@ def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(
     numbers = interval_numbers(withheld, level=0.95, kind="prediction")
     assert list(numbers[1]) == ["predicted_gap_eV", DOMAIN_P]
     assert withhold_intervals(predictions, below_p=0.0).interval(0.9)[0][1] > 0
-
-
-def test_withheld_row_of_a_probable_metal_has_no_interval(predictions: Predictions) -> None:
-    metals = dataclasses.replace(predictions, p_metal=np.array([0.97, 0.97, 0.4, NAN]))
-    withheld = withhold_intervals(metals, below_p=0.05)
-    for ends in withheld.interval(0.95):
-        assert np.isnan(ends).tolist() == [False, True, True, True]
-    numbers = interval_numbers(withheld, level=0.95, kind="prediction")
-    assert list(numbers[1]) == ["predicted_gap_eV", "p_metal", DOMAIN_P]
 
 
 def test_widened_rows_keep_the_mean_and_have_all_intervals_wider_and_say_why(

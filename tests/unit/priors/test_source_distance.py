@@ -5,7 +5,6 @@ import pytest
 import torch
 from scipy import integrate
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.priors.penalized_complexity import distance, inverse_distance
 from bandgap.priors.source_distance import isotropic_rates, source_distance
 
@@ -86,22 +85,6 @@ def test_rates_are_the_precisions_of_the_source_weights_and_bounded():
         np.sort(isotropic_rates(s1)), np.sort(np.linalg.eigvalsh(np.linalg.inv(s1)))
     )
     assert np.isfinite(isotropic_rates(np.diag([1.0, 0.0]))).all()
-
-
-@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan])
-def test_a_rate_that_is_not_above_zero_is_refused(lam):
-    with pytest.raises(
-        ConfigError, match="distance from the source: lam = .* Accepted: a number above 0"
-    ):
-        source_distance(np.ones(2), lam=lam, median_x=1.0)
-
-
-@pytest.mark.parametrize("median", [0.0, np.inf])
-def test_a_median_that_is_not_above_zero_is_refused(median):
-    with pytest.raises(
-        ConfigError, match="distance from the source: prior median .* Accepted: a number above 0"
-    ):
-        source_distance(np.ones(2), lam=None, median_x=median)
 
 
 def test_draws_have_exponential_distances_from_the_source():

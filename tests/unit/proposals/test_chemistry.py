@@ -1,7 +1,5 @@
 """Molecules by RDKit: bonds from geometries, SMILES and back, 3D geometries, missing packages."""
 
-import sys
-
 import numpy as np
 import pytest
 from ase import Atoms
@@ -12,7 +10,6 @@ pytest.importorskip("rdkit")
 from rdkit.Chem import CanonSmiles
 
 from bandgap.datasets.demo import load_demo
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import (
     NotAMoleculeError,
@@ -22,7 +19,6 @@ from bandgap.proposals.chemistry import (
     smiles_of_graph,
 )
 from bandgap.proposals.molecules import AtomLabel, MoleculeGraph, Vocabulary
-from bandgap.structures import as_records
 from tests.unit.proposals.conftest import SMILES
 
 
@@ -86,11 +82,6 @@ def test_atoms_that_rdkit_cannot_read_are_refused(atoms: Atoms) -> None:
         graph_of_atoms(atoms)
 
 
-def test_structures_without_any_molecule_are_an_error_with_the_reasons() -> None:
-    with pytest.raises(InputError, match="None of 1 structures .* is periodic .1."):
-        known_molecules(as_records([bulk("Si")]))
-
-
 def test_seeds_of_any_size_give_a_geometry() -> None:
     """A run may have a seed above those that RDKit takes."""
     for seed in (2**31 - 1, 2**31, 2**40):
@@ -123,13 +114,3 @@ def test_candidates_are_counted_by_condition() -> None:
     assert counts.unique == 2
     assert counts.novel == 1
     assert "Only 0 of 7 generated molecules are usable" in counts.warning
-
-
-def test_missing_rdkit_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rdkit", None)
-    for name in [name for name in sys.modules if name.startswith("rdkit.")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(
-        ConfigError, match=r"rdkit, which is not installed.*pip install -c constraints.txt \."
-    ):
-        graph_of_smiles("CC")

@@ -66,34 +66,6 @@ def test_values_that_are_not_gaps_are_refused(gaps_eV, message: str, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "fields, message",
-    [
-        ({"seed": -1}, "seed: found -1. Accepted: a whole number from 0."),
-        ({"seed": "one"}, "seed: found 'one'. Accepted: a whole number from 0."),
-        ({"seed": None}, "seed: found None. Accepted: a whole number from 0."),
-        ({"n_jobs": 0}, "n_jobs: found 0. Accepted: a whole number from 1."),
-        ({"conformal_share": 1.5}, "conformal_share: found 1.5. Accepted: a number from 0"),
-        ({"method": 5}, "method: found 5. Accepted: text or none."),
-        ({"method": "magic"}, "magic"),
-        ({"method": "last_layer_ridge"}, "transfers from a source model, and the source is none"),
-        ({"levels": "DFT"}, "levels: found 'DFT'. Accepted: none, GFN1-xTB"),
-        ({"settings": [1]}, "settings: found"),
-        ({"settings": {"no_such": 1}}, "no_such"),
-        ({"device": "tpu"}, "device: found 'tpu'. Accepted: auto, cpu, cuda."),
-        ({"preset": "no-such"}, "no-such"),
-        ({"species": "CH"}, "species: found 'CH'. Accepted: a list of texts or none."),
-    ],
-)
-def test_settings_that_are_not_accepted_are_refused(fields, message: str, tmp_path: Path):
-    with pytest.raises(BandgapError) as of_regressor:
-        BandGapRegressor(**({"method": "kernel_ridge"} | fields)).fit(RECORDS, GAPS)
-    with pytest.raises(BandgapError) as of_run:
-        transfer(tmp_path / "run", request=TransferRequest(**(QUICK | fields)))
-    assert message in str(of_regressor.value)
-    assert message in str(of_run.value)
-
-
 def transfer(out: Any, **changes: Any) -> Any:
     arguments = {
         "source": None,

@@ -8,7 +8,7 @@ import pytest
 
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.compared_fits import (
     ComparedFit,
@@ -97,10 +97,6 @@ def test_what_is_done_is_not_computed_again(fits, members, table, tmp_path):
     ]
 
 
-def test_read_fits_without_a_file_is_empty(tmp_path):
-    assert read_fits(tmp_path / "fits.jsonl") == []
-
-
 def test_damaged_line_is_refused_by_number(tmp_path):
     path = tmp_path / "fits.jsonl"
     append_fit(path, ComparedFit("a", 1, 0, {}, 0.0, made_of={}))
@@ -120,23 +116,6 @@ def test_summary_is_mean_and_standard_error_over_seeds():
     assert np.isnan(result["b"][10][0])
 
 
-def test_more_rows_than_there_are_is_refused(members, table):
-    wide = dataclasses.replace(PLAN, sizes=(20,))
-    with pytest.raises(
-        InputError,
-        match="20 training and 6 test rows are more than the 24 labelled structures. Lower",
-    ):
-        next(compare(members, table, wide))
-
-
-@pytest.mark.parametrize("wrong", [{"sizes": ()}, {"seeds": ()}, {"n_test": 1}])
-def test_empty_comparison_is_refused(wrong):
-    with pytest.raises(
-        InputError, match="comparison: sizes .* Accepted: at least one size and one seed"
-    ):
-        Comparison(**({"methods": {}} | wrong))
-
-
 def test_method_at_one_network_takes_the_first_alone(members, table):
     twice = [
         members[0],
@@ -154,17 +133,6 @@ def test_method_at_one_network_takes_the_first_alone(members, table):
 
 def halved(params):
     return {name: 0.5 * value for name, value in params.items()}
-
-
-@pytest.mark.parametrize("name", ["fine_tune@", "fine_tune@0", "fine_tune@all"])
-def test_number_of_networks_that_is_none_is_refused(name):
-    with pytest.raises(InputError, match=r"Write NAME, or NAME@K for the first K networks"):
-        Comparison({name: {}})
-
-
-def test_unknown_method_is_refused_before_anything_is_computed():
-    with pytest.raises(ConfigError, match="transfer method 'magic' does not exist"):
-        Comparison({"magic": {}})
 
 
 def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, table, tmp_path):
@@ -265,13 +233,6 @@ def test_read_fits_line_without_inputs_is_refused(tmp_path):
     path.write_text(json.dumps(line))
     with pytest.raises(InputError, match=r"line 1: no compared fit .*made_of"):
         read_fits(path)
-
-
-def test_recomputed_sentence_fit_of_another_method_and_other_data_names_the_data(members, table):
-    first = list(compare(members, table, QUICK, device="cpu"))
-    plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
-    facts = facts_by_method(compared_of(members, relabelled(table)), plan)
-    assert recomputed_sentence(first, facts, where="C").endswith("They were made with other data.")
 
 
 def test_stored_fit_of_another_method_is_reusable_for_the_same_data(members, table):

@@ -186,14 +186,6 @@ def test_run_with_damaged_scores_is_refused(short, tmp_path):
         load_run(broken)
 
 
-def test_share_that_leaves_nothing_to_learn_from_is_refused(
-    source_folder, records, gaps_eV, tmp_path
-):
-    with pytest.raises(InputError, match="0.999 of 50 training structures"):
-        transfer(source_folder, records, gaps_eV, tmp_path, share=0.999)
-    assert not (tmp_path / "manifest.json").exists()
-
-
 def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(
     source_folder, records, gaps_eV, tmp_path
 ):

@@ -1,6 +1,5 @@
 """Work on two workers of Dask, one of them killed in the middle: the bytes of local."""
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,17 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bandgap.datasets.table import learnable
 from bandgap.descriptors import featurize
 from bandgap.foundation.engines import ENGINE, SCHEDULER
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.runs.chunks import ChunkPlan, predict_chunks
-from bandgap.runs.compared_fits import ComparedFit
-from bandgap.runs.comparison import Comparison, compare
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import PredictRequest
-from bandgap.sources.sets import open_sources
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, make_records
 from tests.unit.runs.dask_cluster import Cluster
@@ -231,24 +226,6 @@ def test_cancelled_chains_end_at_once(
     assert time.monotonic() - requested[0] < 10
 
 
-def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
-    two_workers: Cluster,
-    world: World,
-    source_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    note, updates = killing(
-        two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0
-    )
-    result = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
-    assert two_workers.killed == 1
-    assert [update.done for update in updates if update.phase == "training"][-3:] == [40, 80, 120]
-    monkeypatch.setenv(ENGINE, "")
-    monkeypatch.setenv(SCHEDULER, "")
-    assert result == transferred(world, source_folder, tmp_path / "local", method="nptl")
-
-
 def test_predictions_are_the_same_rows_though_a_worker_is_killed(
     two_workers: Cluster,
     world: World,
@@ -283,44 +260,3 @@ def test_predictions_are_the_same_rows_though_a_worker_is_killed(
         "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in result)
         == alone.partition("\n")[2]
     )
-
-
-def figures(fits: list[ComparedFit]) -> list[ComparedFit]:
-    return [dataclasses.replace(fit, seconds=0.0) for fit in fits]
-
-
-def test_splits_of_a_comparison_are_the_same_though_a_worker_is_killed(
-    two_workers: Cluster, world: World, source_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = learnable(world.records, world.gaps_eV, descriptor=world.descriptor)
-    members = open_sources(source_folder).load()
-    plan = Comparison({"fine_tune": QUICK, "kernel_ridge": {}}, (10, 14), (0, 1, 2), 6)
-    note, updates = killing(two_workers, lambda update: update.done > 0)
-    result = list(compare(members, table, plan, device="cpu", progress=note))
-    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 24
-    monkeypatch.setenv(ENGINE, "")
-    monkeypatch.setenv(SCHEDULER, "")
-    assert figures(result) == figures(list(compare(members, table, plan, device="cpu")))
-
-
-def test_electron_levels_are_the_same_bytes_though_a_worker_is_killed(
-    two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("tblite")
-    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_SLOW_STRUCTURES_FOR_PROCESSES", 0)
-    monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_CHUNK_ATOMS", 20)
-    records = [*make_records(40, seed=33, prefix="new"), world.broken]
-    levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
-    note, updates = killing(two_workers, lambda update: update.done > 8)
-    result = featurize(records, levels, progress=note)
-    assert two_workers.killed == 1 and updates[-1].done == updates[-1].total == 40
-    monkeypatch.setenv(ENGINE, "")
-    monkeypatch.setenv(SCHEDULER, "")
-    alone = featurize(records, levels)
-    assert (
-        result.features.tobytes() == alone.features.tobytes() and result.problems == alone.problems
-    )
-    assert (
-        result.features.shape[1] == featurize(records[:1], world.descriptor).features.shape[1] + 3
-    )
-    assert np.isfinite(result.features[:40, -3:]).all() and (result.features[:40, -3] > 0).all()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from bandgap.descriptors import PRESETS
-from bandgap.foundation.errors import Cancelled
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.runs.prediction import predict_run
@@ -105,13 +104,3 @@ def test_seed_gives_the_same_files_and_another_seed_gives_others(folder, world, 
     )
     assert again == first and other.keys() == first.keys()
     assert [name for name in first if name.endswith(".safetensors") and other[name] != first[name]]
-
-
-def test_cancel_leaves_no_run(folder, world, tmp_path):
-    def cancel(update):
-        if update.phase == "fine-tuning":
-            raise Cancelled("cancelled by the test")
-
-    with pytest.raises(Cancelled):
-        transfer(folder, world, "fine_tune", tmp_path / "run", progress=cancel)
-    assert not (tmp_path / "run").exists()

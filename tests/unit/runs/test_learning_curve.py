@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.table import LabelledSet
-from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.runs.learning_curve import measure_learning_curve
 from bandgap.runs.refit import refit_run
 from bandgap.structures import read_structures
@@ -81,20 +81,6 @@ def test_curve_is_repeatable_and_leaves_the_run_as_it_was(run, data) -> None:
     first, second = (measure_learning_curve(run, None, data, n_seeds=2) for _ in range(2))
     assert first.to_values() == second.to_values()
     assert {path: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
-
-
-def test_progress_counts_fits_and_can_cancel(run, data) -> None:
-    updates = []
-
-    def cancel_at_the_fifth(update, /) -> None:
-        updates.append(update)
-        if update.phase == "fitting" and update.done == 4:
-            raise Cancelled("cancelled")
-
-    with pytest.raises(Cancelled):
-        measure_learning_curve(run, None, data, progress=cancel_at_the_fifth)
-    assert (updates[-1].done, updates[-1].total) == (4, 9)
-    assert updates[-1].message.startswith("30 labels, draw 2 of 3: ")
 
 
 def test_other_labels_a_refit_and_few_labels_are_refused(run, data, tmp_path) -> None:

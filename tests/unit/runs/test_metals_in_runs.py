@@ -1,7 +1,5 @@
 """A run with metals and a baseline among all that is done with a run: refit, report, zip, lists."""
 
-import html
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +9,9 @@ from bandgap.datasets.table import LabelledSet
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.predictions.next_structures import CHANCE, next_structures
 from bandgap.predictions.window import Window
-from bandgap.runs.html_report import ReportText, report_html
-from bandgap.runs.methods_text import methods_text
 from bandgap.runs.prediction import predict_run, predict_with_details
 from bandgap.runs.refit import refit_run
-from bandgap.storage.manifests import posterior_of_method, read_manifest
+from bandgap.storage.manifests import read_manifest
 from bandgap.storage.run_archives import RUN_ARCHIVES, run_archive
 from tests.transfers import transfer_labelled
 
@@ -66,21 +62,6 @@ def test_refit_has_metals_baseline_and_the_conformal_scores_of_its_parent(run, d
     heldout = load_heldout(refit, manifest)
     assert heldout.predictions.p_metal is not None
     assert list(heldout.predictions.ids) == before["split"]["test"]
-
-
-def test_report_has_the_metals_and_the_baseline(run):
-    manifest = read_manifest(run, kind="run")
-    page = report_html(run, text=ReportText())
-    bare = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
-    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", bare)))
-    assert "Brier score of the probability of a metal" in text
-    assert "Metals and semiconductors known predicted metal predicted semiconductor" in text
-    assert "Share of metals against their predicted probability" in text
-    assert "kind metals, around baseline, around" in text
-    n_metals = int(manifest["diagnostics"]["metals"])
-    assert f"Of the labels learned from, {n_metals} are zero" in methods_text(manifest)
-    assert f"difference of the gaps to a straight line in {BASELINE}" in text
-    assert posterior_of_method(manifest)["kind"] not in ("metals", "baseline")
 
 
 def strained(record):

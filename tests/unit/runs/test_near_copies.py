@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bandgap.evaluation.near_copies import (
-    compared_copies_sentence,
     near_copies_sentence,
     near_copy_facts,
 )
@@ -25,11 +24,6 @@ def test_error_of_four_other_structures_is_not_stated() -> None:
     assert facts == {"n_near_copies": 2}
 
 
-def test_no_near_copies_have_no_second_error() -> None:
-    facts = near_copy_facts(np.zeros(6, dtype=bool), gaps_eV=GAPS, predicted_eV=GAPS)
-    assert facts == {"n_near_copies": 0}
-
-
 def test_sentence_has_the_numbers_the_other_error_and_the_option() -> None:
     text = near_copies_sentence({"n": 20, "n_near_copies": 3, "rmse_without_near_copies_eV": 0.81})
     assert text.startswith("3 of 20 test structures have a near-copy")
@@ -37,21 +31,6 @@ def test_sentence_has_the_numbers_the_other_error_and_the_option() -> None:
     assert "`--by-formula`" in text
 
 
-def test_no_grouping_is_proposed_for_structures_of_one_formula() -> None:
-    text = near_copies_sentence({"n": 20, "n_near_copies": 20}, one_formula=True)
-    assert "All structures have one formula" in text
-    assert "--by-formula" not in text
-
-
 @pytest.mark.parametrize(("n_near", "n_test"), [(0, 20), (1, 21), (0, 0)])
 def test_few_near_copies_need_no_sentence(n_near: int, n_test: int) -> None:
     assert near_copies_sentence({"n": n_test, "n_near_copies": n_near}) == ""
-
-
-def test_comparison_names_the_mean_share_of_its_fits() -> None:
-    figures = [{"near_copy_share": 0.2}, {"near_copy_share": 0.4}, {"rmse_eV": 1.0}]
-    text = compared_copies_sentence(figures)
-    assert text.startswith("On average 30 % of the test structures")
-    assert "`--by-formula`" in text
-    assert compared_copies_sentence([{"near_copy_share": 0.04}]) == ""
-    assert compared_copies_sentence([]) == ""

@@ -8,7 +8,7 @@ from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.predictions.window import Window
 from bandgap.proposals.candidates import CandidateCounts
 from bandgap.runs.molecule_proposals import ProposedMolecules, ranked_rows
-from bandgap.runs.proposal_files import extxyz_text, notes
+from bandgap.runs.proposal_files import extxyz_text
 from tests.unit.conftest import make_records
 
 NAN = np.nan
@@ -80,7 +80,3 @@ def test_table_and_structures_have_the_p_value() -> None:
     assert columns["alerts"] == ["nitro_group"] * 6
     first = extxyz_text(molecules).splitlines()[1]
     assert "domain_p=0.3 " in first and "p_window=" in first
-
-
-def test_notes_compare_properties_with_those_of_known_molecules() -> None:
-    assert "rings 0.25 (0.12)" in " ".join(notes(proposed(predictions())))

@@ -144,18 +144,6 @@ def test_refit_of_a_refit_is_refused_and_names_the_parent(refit, source_folder, 
         refit_run(refit, source_folder, labelled(world), out=tmp_path / "out")
 
 
-def test_refit_of_a_run_without_a_test_is_refused(source_folder, world, tmp_path):
-    run = transfer(source_folder, world, tmp_path / "run", n=24, n_test=0)
-    with pytest.raises(InputError, match="held out no structures"):
-        refit_run(run, source_folder, labelled(world), out=tmp_path / "out")
-
-
-def test_refit_at_another_level_of_theory_is_refused(parent, source_folder, world, tmp_path):
-    data = dataclasses.replace(labelled(world), level_of_theory="HSE06")
-    with pytest.raises(InputError, match="'HSE06'.* 'made up'"):
-        refit_run(parent, source_folder, data, out=tmp_path / "out")
-
-
 def test_tiny_error_is_a_warning_of_the_run_of_its_refit_and_of_the_text_of_methods(
     source_folder, world, tmp_path
 ):

@@ -1,7 +1,5 @@
 """What cannot be learned from is refused with the reason."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from ase import Atoms
@@ -12,7 +10,6 @@ from bandgap.runs.compared_tables import tables_for
 from bandgap.runs.comparison import Comparison, compare_given
 from bandgap.structures import StructureRecord
 from tests.transfers import transfer_labelled
-from tests.unit.runs.brief_transfer import transfer
 
 
 def test_too_few_labels_are_refused(source_folder, world, tmp_path):
@@ -113,29 +110,6 @@ def test_compared_method_with_levels_that_are_the_gaps_is_not_fitted(source_fold
         "The gaps to learn are those of GFN1-xTB electron levels" in (texts["kernel_ridge+levels"])
     )
     assert not texts["kernel_ridge"]
-
-
-def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(
-        InputError,
-        match="6 test and 20 training structures were asked for, but only 24 have a label",
-    ):
-        transfer(source_folder, world, tmp_path, n=20, n_test=6)
-
-
-def test_constant_labels_are_refused(source_folder, world, tmp_path):
-    flat = dataclasses.replace(world, gaps_eV=np.full(24, 3.5))
-    with pytest.raises(
-        InputError, match="all 19 labels are 3.5 eV. A transfer needs gaps that differ"
-    ):
-        transfer(source_folder, flat, tmp_path)
-
-
-def test_other_number_of_gaps_is_refused(source_folder, world, tmp_path):
-    with pytest.raises(
-        InputError, match="24 structures but 23 gaps: one gap .or NaN. for each is expected"
-    ):
-        transfer_labelled(source_folder, world.records, world.gaps_eV[1:], out=tmp_path)
 
 
 @pytest.mark.parametrize(

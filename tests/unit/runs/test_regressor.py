@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
@@ -23,7 +23,6 @@ import bandgap
 from bandgap import BandGapRegressor
 from bandgap.cli import app
 from bandgap.foundation.errors import InputError
-from bandgap.runs.regressor import NotFittedError
 from bandgap.runs.unseen_elements import UnseenElementWarning
 from tests.unit.conftest import gaps_of, make_records
 
@@ -92,13 +91,6 @@ def test_pickled_regressor_predicts_the_same(fitted, molecules, tmp_path: Path):
     copy = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(copy.predict(molecules[0]), fitted.predict(molecules[0]))
     assert copy.save(tmp_path / "run").is_dir()
-
-
-def test_clone_has_the_parameters_and_is_not_fitted(fitted):
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    with pytest.raises(NotFittedError, match="not fitted yet. Call fit"):
-        copy.predict(molecule("CH4"))
 
 
 def test_cross_validation_grid_search_and_pipeline_work(molecules, tmp_path: Path):

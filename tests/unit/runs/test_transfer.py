@@ -11,12 +11,11 @@ import pytest
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import Calibrator, save_calibrator
 from bandgap.evaluation.heldout import figures_at, load_heldout
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import Cancelled
 from bandgap.predictions.store import load_predictions
 from bandgap.predictions.table import COLUMNS, DOMAIN_P
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import PredictRequest
-from bandgap.runs.stored import load_run
 from bandgap.sources.overlap import KEYS
 from bandgap.sources.training import train_source_folder
 from tests.transfers import transfer_labelled
@@ -253,19 +252,6 @@ def test_level_of_theory_travels_to_the_predictions(bayes, world):
     assert predict_run(bayes, world.records[:1]).level_of_theory == "made up"
 
 
-@pytest.mark.parametrize("level", [0, 1.0, 95])
-def test_level_outside_what_is_stored_is_refused_before_anything_is_loaded(tmp_path, level):
-    with pytest.raises(ConfigError, match="Accepted: 0.01 to 0.99"):
-        PredictRequest(probability=level)
-
-
-def test_unknown_interval_is_refused(bayes):
-    with pytest.raises(
-        ConfigError, match="interval: found 'both'. Accepted: prediction, credible, conformal"
-    ):
-        PredictRequest(interval="both")
-
-
 def test_second_run_over_the_same_structures_computes_no_descriptor(source_folder, world, tmp_path):
     cache = DescriptorCache(tmp_path / "cache")
     out = transfer(source_folder, world, tmp_path / "run", cache=cache)
@@ -302,10 +288,6 @@ def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
         ["made.xyz"],
         ["C", "H", "O"],
     )
-
-
-def test_loaded_run_carries_its_warnings(bayes, manifest):
-    assert list(load_run(bayes).posterior.diagnostics.warnings) == manifest["warnings"]
 
 
 def test_named_test_structures_are_held_out_whatever_the_seed(source_folder, world, tmp_path):

@@ -20,7 +20,7 @@ from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.cards import extras_sentence
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KEYS
-from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
+from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.sources.stored_extras import packed, unpacked
 
 VARIATIONAL = tuple(
@@ -206,16 +206,6 @@ def test_variational_fit_with_the_smallest_held_out_error_is_kept(full_source, s
     assert full_source.variational.validation_mse == min(errors.values())
 
 
-def test_extras_do_not_depend_on_each_other(full_source, source_folder, rows):
-    source = load_source(source_folder)
-    config = dataclasses.replace(source.config, snapshots=SNAPSHOTS)
-    without_fit = with_extras(dataclasses.replace(source, config=config), *rows, device="cpu")
-    assert without_fit.variational is None
-    assert all(
-        torch.equal(without_fit.snapshots.mean[n], v) for n, v in full_source.snapshots.mean.items()
-    )
-
-
 def test_manifest_lists_the_extras_and_the_error_of_the_means(full_folder, full_source):
     manifest = json.loads((full_folder / "manifest.json").read_text())
     assert set(manifest["extras"]) == {"fisher", "variational", "snapshots"}
@@ -249,12 +239,6 @@ def test_extras_in_the_settings_are_recomputed(full_copy, world):
     assert all(torch.equal(after.variational.sd[n], v) for n, v in before.variational.sd.items())
 
 
-def test_fingerprint_depends_on_the_posterior(source_folder, full_folder):
-    assert source_fingerprint(load_source(source_folder)) != source_fingerprint(
-        load_source(full_folder)
-    )
-
-
 def test_missing_keys_of_the_training_structures_are_written(source_folder, full_folder):
     assert (full_folder / KEYS).read_bytes() == (source_folder / KEYS).read_bytes()
 
@@ -277,37 +261,6 @@ def test_rows_of_another_training_are_refused(source_folder, rows, change):
         ),
     ):
         with_extras(source, *wrong, device="cpu")
-
-
-def test_missing_file_of_extras_is_refused(full_copy):
-    (full_copy / EXTRAS).unlink()
-    with pytest.raises(
-        ArtifactError, match=r"extras.safetensors cannot be read .*damaged; make it again"
-    ):
-        load_source(full_copy)
-
-
-@pytest.mark.parametrize(
-    "name", ["fisher.bias.3", "variational.sd.bias.1", "snapshots.deviations.bias.2"]
-)
-def test_extra_of_another_shape_is_refused_by_name(full_copy, name):
-    arrays = load_file(full_copy / EXTRAS)
-    arrays[name] = torch.zeros(3, 5)
-    save_file(arrays, full_copy / EXTRAS)
-    with pytest.raises(
-        ArtifactError, match=rf"tensor {name} has shape \(3, 5\), \(.*\) is expected. The folder"
-    ):
-        load_source(full_copy)
-
-
-def test_manifest_without_the_scalars_of_an_extra_is_refused(full_copy):
-    edit_manifest(
-        full_copy, lambda manifest: manifest["extras"]["variational"].pop("noise_variance")
-    )
-    with pytest.raises(
-        ArtifactError, match="a part of the stored model is missing or damaged .*noise_variance"
-    ):
-        load_source(full_copy)
 
 
 @pytest.mark.parametrize("leading", [(), (3,)])

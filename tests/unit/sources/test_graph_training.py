@@ -15,14 +15,13 @@ import torch
 
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.heldout import load_heldout
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import Cancelled
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.predictions.table import read_predictions_csv
-from bandgap.runs.compared_tables import tables_for
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows, left_out_sentence
@@ -119,33 +118,6 @@ def test_cancel_ends_the_training(world, after):
     assert len(updates) == after
 
 
-@pytest.mark.parametrize(
-    ("records", "gaps", "text"),
-    [
-        (2, [1.0], "2 structures but 1 gaps: one gap"),
-        (2, [np.nan, np.nan], "None of 2 structures can be learned from: no structure has a gap"),
-        (
-            4,
-            [1.0, 2.0, 1.5, 1.2],
-            "the first one contains H, C, which the descriptor was not set up for; accepted: O",
-        ),
-        (1, [1.0], "all 1 gaps of the source set are 1.0 eV"),
-    ],
-    ids=["lengths", "no gap", "other elements", "one"],
-)
-def test_sets_that_cannot_be_learned_from_are_refused(world, tmp_path, records, gaps, text):
-    graph = GraphConfig(("O",)) if len(gaps) == 4 else None
-    with pytest.raises(InputError, match=text):
-        train_graph_source_run(
-            world.source_records[:records], np.array(gaps), graph=graph, out=tmp_path, seed=0
-        )
-
-
-def test_gaps_that_are_all_equal_are_refused(world):
-    with pytest.raises(InputError, match=r"all 36 gaps of the source set are 2.0 eV"):
-        trained(dataclasses.replace(world, source_gaps_eV=np.full(36, 2.0)))
-
-
 def test_source_contains_network_card_and_error_and_loads_again(folder, world):
     source = load_source(folder)
     body = source.descriptor.graph
@@ -219,41 +191,6 @@ def test_unknown_elements_are_left_out_with_advice(folder, world, tmp_path, meth
     assert run.manifest["n"] == 24
     assert message.startswith("1 of 25 labelled structures was left out: foreign.")
     assert "cannot be grown by Si, so that no method that transfers learns them" in message
-
-
-def test_comparison_and_too_small_a_set_give_advice_on_unknown_elements(folder, world, tmp_path):
-    records = [*world.records, world.foreign]
-    gaps = np.append(world.gaps_eV, 6.0)
-    tables = tables_for(["feature_gp", "gaussian_process"], folder, records, gaps)
-    (message,) = tables.left_out(25)
-    assert "no Si (in 1). Its descriptor cannot be grown by Si" in message
-    assert len(tables.common) == 24
-    assert "left out by feature_gp" in tables.sentence
-    assert "by gaussian_process" in tables.sentence
-    with pytest.raises(InputError, match="Its descriptor cannot be grown by Si"):
-        transfer_labelled(
-            folder,
-            records,
-            gaps,
-            method="feature_gp",
-            n=22,
-            n_test=3,
-            out=tmp_path,
-            seed=0,
-            device="cpu",
-        )
-
-
-def test_missing_package_is_reported_before_any_work(world, monkeypatch, tmp_path):
-    for name in [
-        name
-        for name in sys.modules
-        if name.startswith(("torch_geometric", "bandgap.networks.megnet"))
-    ]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
-    with pytest.raises(ConfigError, match="torch_geometric, which is not installed"):
-        train_graph_source_run(world.source_records, world.source_gaps_eV, out=tmp_path, seed=0)
 
 
 def test_commands_train_transfer_and_predict_in_three_processes(world, tmp_path):

@@ -9,11 +9,10 @@ import torch
 from ase import Atoms
 
 from bandgap.descriptors import DescriptorConfig, Term, n_features
-from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
+from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.networks.perceptron import forward
 from bandgap.sources.head_choice import choose_head, cross_validated_rmse_eV, ridge_by_gcv
-from bandgap.sources.joint import SourceSet, joint_statistics, one_output, train_joint_sources
+from bandgap.sources.joint import SourceSet, joint_statistics, train_joint_sources
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources, save_sources
 from bandgap.sources.stored import source_predictions_eV
@@ -182,13 +181,6 @@ def test_networks_use_the_powers_in_turn():
     assert [m["b"].standardiser.power for m in rooted] == [1.0, 2.0]
 
 
-def test_one_output_is_the_column_of_the_network():
-    params = {"weight.1": torch.randn(3, 4), "bias.1": torch.randn(3)}
-    params |= {"weight.2": torch.randn(2, 3), "bias.2": torch.randn(2)}
-    x = torch.randn(6, 4)
-    torch.testing.assert_close(forward(one_output(params, 1), x), forward(params, x)[:, 1])
-
-
 def test_chosen_head_predicts_the_target_best(members):
     x, y = rows_of_set(60, "b", seed=7)
     name, errors = choose_head(members, x, 0.5 * y - 3.0, seed=0)
@@ -201,14 +193,6 @@ def test_error_of_a_head_is_that_of_held_out_rows(members):
     x, _ = rows_of_set(60, "a", seed=8)
     y = np.random.default_rng(1).normal(3.0, 1.0, size=60)
     assert cross_validated_rmse_eV([members[0]["a"]], x, y, seed=0) > 0.9 * y.std()
-
-
-def test_unknown_head_is_refused_with_the_accepted_names(members):
-    x, y = rows_of_set(60, "b", seed=7)
-    with pytest.raises(
-        ConfigError, match="source set 'c' does not exist in this source. Accepted: a, b"
-    ):
-        choose_head(members, x, y, seed=0, head="c")
 
 
 def test_ridge_has_the_penalty_of_smallest_generalised_cross_validation():

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from bandgap.descriptors import featurize
-from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
-from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
+from bandgap.sources.added_extras import add_head_extras_run
 from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.joint import (
     Head,
@@ -249,24 +249,6 @@ def test_structures_of_another_set_are_refused(bare_copy, joint_sets):
         add_head_extras_run(bare_copy, {"plain": moved}, device="cpu")
 
 
-def test_set_that_the_source_does_not_have_is_refused(bare_copy, joint_sets):
-    with pytest.raises(
-        ConfigError, match="source set 'gw' does not exist in this source. Accepted: plain, other"
-    ):
-        add_head_extras_run(bare_copy, {"gw": joint_sets["plain"]}, device="cpu")
-
-
-def test_commands_for_one_set_and_for_several_refuse_the_other_kind(
-    source_folder, bare_copy, joint_sets, world
-):
-    with pytest.raises(
-        InputError, match="is a source of one set. Give its structures and gaps without the name"
-    ):
-        add_head_extras_run(source_folder, joint_sets, device="cpu")
-    with pytest.raises(InputError, match="is a source of several sets. Give its sets by name"):
-        add_extras_run(bare_copy, world.source_records, world.source_gaps_eV, device="cpu")
-
-
 @pytest.mark.parametrize(
     ("method", "text"),
     [
@@ -296,13 +278,6 @@ def test_source_without_what_a_method_needs_is_refused_with_the_command(
             out=tmp_path,
             device="cpu",
         )
-
-
-def test_damaged_training_in_the_manifest_is_refused(bare_copy):
-    path = bare_copy / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"training": {"colour": "red"}}))
-    with pytest.raises(ArtifactError, match="Make the folder again"):
-        open_sources(bare_copy)
 
 
 def test_source_can_be_loaded_without_extras(joint_folder):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.datasets.table import Table, learnable
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.datasets.table import learnable
 from bandgap.networks import row_blocks
 from bandgap.networks.row_blocks import StandardisedRows
 from bandgap.networks.standardise import Standardiser, fit_standardiser
@@ -122,18 +121,3 @@ def test_extras_of_a_source_with_test_rows_do_not_use_them(world, tmp_path):
     )
     again = load_source(folder)
     assert again.snapshots is not None and again.features is not None and again.features.n == n - 12
-
-
-def test_split_of_more_rows_than_there_are_is_refused(world, tmp_path):
-    n = len(world.source_records)
-    with pytest.raises(InputError, match=f"needs 50,000; there are {n:,} to learn from"):
-        trained(world, tmp_path / "a", split=(40_000, 10_000))
-    with pytest.raises(ConfigError, match="0 to stop by"):
-        trained(world, tmp_path / "b", split=(10, 0))
-
-
-def test_split_into_all_rows_has_no_test_rows(world):
-    table = Table(list(world.source_records[:9]), np.zeros((9, 2), np.float32), np.arange(9.0))
-    used, test = without_test_rows(table, (6, 3), seed=0)
-    assert test is None
-    assert used.ids == table.ids

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.sources import measured_errors as table
 from bandgap.sources.measured_errors import (
     NO_SOURCE,
@@ -106,14 +105,6 @@ def test_written_rows_leave_those_of_other_held_out_structures(tmp_path: Path) -
     assert read_table(path) == (row, other_splits)
 
 
-def test_row_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    write_rows(path, [measured_errors()[0]])
-    path.write_text(path.read_text().replace(measured_errors()[0].kind, "glasses"))
-    with pytest.raises(InputError, match="row 2: not a measured error"):
-        read_table(path)
-
-
 def test_best_method_is_of_the_rows_that_compare_most_candidates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -191,8 +182,3 @@ def test_error_is_that_with_the_nearest_number_of_labels(n: int | None, labelled
     proposal = propose(target, transfers=False)
     assert f"({labelled} labelled, 200 held out): RMSE {row.text}." in proposal.measured
     assert [card.measured.n for card in method_cards(target, proposal)] == 3 * [labelled]
-
-
-def test_kind_without_a_measurement_has_no_best_method() -> None:
-    assert best_measured("crystals of any elements, PBE", has_source=True) is None
-    assert error_of(ORGANIC, "stacking", has_source=True) is None

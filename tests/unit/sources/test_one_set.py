@@ -4,10 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
 
 from bandgap.descriptors import DescriptorConfig, Term, n_features
-from bandgap.foundation.errors import InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
@@ -78,30 +76,3 @@ def test_card_says_what_the_source_was_trained_on(source):
         "n_test": 0,
         "test_rmse_eV": None,
     }
-
-
-def test_weights_are_in_single_precision_on_the_cpu(source):
-    assert {(p.dtype, p.device.type) for p in source.params.values()} == {(torch.float32, "cpu")}
-    assert source.network.hidden == (6, 4)
-
-
-def test_source_is_reproduced_by_the_seed(source):
-    again = fit()
-    other_seed = fit(seed=4)
-    assert all(torch.equal(again.params[name], source.params[name]) for name in source.params)
-    assert not torch.equal(other_seed.params["weight.1"], source.params["weight.1"])
-
-
-def test_features_of_another_descriptor_are_refused():
-    with pytest.raises(
-        InputError,
-        match=rf"features have shape \(80, {P - 1}\); 80 gaps and the descriptor's {P} features",
-    ):
-        train_source(
-            X[:, 1:], Y, descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0
-        )
-
-
-def test_gaps_of_another_number_of_structures_are_refused():
-    with pytest.raises(InputError, match=r"features have shape \(80, \d+\); 79 gaps"):
-        train_source(X, Y[1:], descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0)

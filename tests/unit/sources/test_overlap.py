@@ -6,14 +6,12 @@ from ase import Atoms
 from ase.build import molecule
 
 from bandgap.datasets.demo import demo_source_folder, load_demo
-from bandgap.foundation.errors import ArtifactError
 from bandgap.sources.near_copies import (
     StoredDistances,
     has_distances,
     near_copies_in_source,
 )
 from bandgap.sources.overlap import (
-    KEYS,
     Overlap,
     keys_of,
     load_keys,
@@ -163,9 +161,3 @@ def test_near_copies_of_a_shipped_source_are_those_of_its_structures():
     records = load_demo("molecules").records
     shifted = [record(displaced(records[0].atoms, 0.02)), record(molecule("H2O"))]
     assert near_copies_in_source(demo_source_folder(), shifted) == 1
-
-
-def test_damaged_keys_are_refused(tmp_path):
-    (tmp_path / KEYS).write_bytes(b"nothing")
-    with pytest.raises(ArtifactError, match=r"known.safetensors cannot be read .* make it again"):
-        load_keys(tmp_path)

@@ -2,11 +2,8 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 import warnings
 
-import ase.io
 import numpy as np
 import pytest
 
@@ -16,7 +13,6 @@ from bandgap.descriptors.potentials import potential_card_text
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
-from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows
@@ -113,32 +109,3 @@ def test_domain_names_elements_that_the_source_does_not_know(folder, world, cach
     # Unlike a descriptor with species, this one describes silicon too.
     assert summary["n"] == 2
     assert table["distance"][0] < 1e-5 < table["distance"][1]
-
-
-def test_commands_train_transfer_and_predict_in_three_processes(world, tmp_path):
-    for name, records, gaps in (
-        ("source", world.source_records, world.source_gaps_eV),
-        ("target", world.records, world.gaps_eV),
-    ):
-        frames = [record.atoms.copy() for record in records]
-        for atoms, record, gap in zip(frames, records, gaps, strict=True):
-            atoms.info = {"id": record.id, "gap_eV": float(gap)}
-        ase.io.write(tmp_path / f"{name}.extxyz", frames, format="extxyz")
-    labelled = ["--label", "gap_eV", "--structures"]
-
-    def shell(*words):
-        command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=600
-        ).stdout
-
-    trained = shell(
-        "train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source"
-    )
-    assert f"pretrained potential: {potential_card_text('chgnet')}" in trained
-    transfer = ("transfer", "--source", "source", *labelled, "target.extxyz")
-    shell(*transfer, "--method", "feature_gp", "--n", "16", "--n-test", "6", "--out", "run")
-    shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
-    rows = read_predictions_csv(tmp_path / "table.csv")
-    assert len(rows) == len(world.records) and (rows["status"] != "refused").all()
-    assert np.abs(rows["mean_eV"] - world.gaps_eV).mean() < 0.5 * world.gaps_eV.std()

@@ -11,13 +11,12 @@ from ase.build import bulk
 import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
-from bandgap.sources.measured_errors import error_of, levels_help, measured_errors
+from bandgap.sources.measured_errors import levels_help, measured_errors
 from bandgap.sources.proposed import MAX_ROWS, Target, propose
 from bandgap.structures import Problem
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, record_of
-from tests.unit.descriptors.samples import ethanol, record
-from tests.unit.structures.test_fragments import hybrid_perovskite
+from tests.unit.descriptors.samples import record
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
 WITH_METALS = {("C", "H", "O", "Zn"): 70, ("C", "H", "N"): 30}
@@ -134,30 +133,6 @@ def test_levels_from_bonds_are_proposed_for_organic_structures_where_rdkit_is_in
         assert propose(target, transfers=transfers, **installed).levels == "none"
 
 
-@pytest.mark.parametrize(("transfers", "method"), [(True, "feature_gp"), (False, "stacking")])
-def test_gain_of_tight_binding_is_compared_with_the_levels_that_are_proposed_without_it(
-    transfers: bool, method: str
-) -> None:
-    organic = Target(ORGANIC, "PBE", n=100)
-    both, of_bonds = (
-        error_of(organic.kind, method, has_source=transfers, levels=levels)
-        for levels in ("GFN1-xTB-and-Hueckel", "Hueckel-molecules")
-    )
-    proposal = propose(organic, transfers=transfers, bonds_installed=True)
-    assert f"it was {both.text} instead of {of_bonds.text} (" in proposal.gain
-    assert both.measured_with(of_bonds)
-
-
-@pytest.mark.parametrize("levels", ["Hueckel-molecules", "GFN1-xTB-and-Hueckel"])
-def test_given_levels_from_bonds_are_kept_and_spoken_of(levels: str) -> None:
-    data = ([record(ethanol())], np.array([5.5]))
-    target = {"has_source": True, "level_of_theory": "PBE", "n": None}
-    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
-    assert (method, used_levels) == ("feature_gp", levels) and proposal is not None
-    assert "levels by Hückel's method" in proposal.sentence
-    assert ("GFN1-xTB levels" in proposal.sentence) == (levels == "GFN1-xTB-and-Hueckel")
-
-
 @pytest.mark.parametrize(
     ("n_zeros", "n_refused", "is_of_metals"), [(10, 0, True), (9, 0, False), (10, 1, False)]
 )
@@ -197,14 +172,6 @@ def test_proposal_for_labels_with_zeros_states_what_potentials_would_gain(
     assert with_both.gain == ""
 
 
-def test_organic_structures_with_zeros_are_proposed_what_organic_ones_are() -> None:
-    with_zeros, without = (
-        propose(Target(ORGANIC, "PBE", n=100, has_metals=has_metals), transfers=True)
-        for has_metals in (True, False)
-    )
-    assert with_zeros == without
-
-
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
     """Refused structures and those without a gap are not counted."""
     gaps = np.append(world.gaps_eV, 1.0)
@@ -236,16 +203,6 @@ def test_given_method_and_levels_are_kept_and_missing_ones_are_proposed(world: W
     assert method_and_levels(None, "none", *data, **target)[:2] == ("feature_gp", "none")
     with pytest.raises(ConfigError, match="levels is 'DFT'"):
         method_and_levels(None, "DFT", *data, **target)
-
-
-@pytest.mark.parametrize("levels", ["none", "GFN1-xTB", "GFN1-xTB-molecules"])
-def test_proposal_for_given_levels_speaks_of_no_other_ones(levels: str) -> None:
-    data = ([record(hybrid_perovskite())], np.array([1.5]))
-    target = {"has_source": False, "level_of_theory": "HSE", "n": None}
-    method, used_levels, proposal = method_and_levels(None, levels, *data, **target)
-    assert (method, used_levels) == ("stacking", levels) and proposal is not None
-    assert ("levels of the molecules" in proposal.sentence) == (levels == "GFN1-xTB-molecules")
-    assert "pip install" not in proposal.sentence
 
 
 def test_run_without_a_method_uses_the_proposal(

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from bandgap.descriptors import DescriptorConfig, Term, n_features
-from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import Standardiser
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
@@ -129,13 +128,6 @@ def test_auto_uses_the_source_statistics_if_labels_are_uninformative(rows):
     other_units = linear_source(np.zeros(P), [0.1, 5.0, 5.0, 5.0])
     standardiser = standardiser_for(other_units, x, rng.normal(3.0, 1.0, size=60))
     assert (standardiser.x_mean == 0.0).all()
-
-
-def test_features_of_another_descriptor_are_refused(source):
-    with pytest.raises(
-        InputError, match=rf"features have shape \(6, 2\), the model was fitted on {P} features"
-    ):
-        standardiser_for(source, np.zeros((6, 2)), np.arange(6.0), statistics="source")
 
 
 def correlated_baseline(n, *, seed, noise=0.3):

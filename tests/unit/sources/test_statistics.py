@@ -1,12 +1,10 @@
 """The moments of the last hidden features."""
 
 import numpy as np
-import pytest
 import torch
 
-from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig, init_params
-from bandgap.sources.statistics import ROWS_PER_CHUNK, FeatureStatistics, feature_statistics
+from bandgap.sources.statistics import ROWS_PER_CHUNK, feature_statistics
 
 
 def test_statistics_are_those_of_the_features_over_several_chunks():
@@ -28,10 +26,3 @@ def test_constant_features_have_no_scatter():
     params["bias.1"] = torch.full((3,), -100.0)
     x = torch.randn(50, 4, generator=torch.Generator().manual_seed(1))
     assert (feature_statistics(params, x, residual_variance=1.0).scatter == 0).all()
-
-
-def test_wrong_shapes_are_refused():
-    with pytest.raises(
-        InputError, match=r"feature statistics: mean \(3,\), scatter \(2, 2\), 5 rows. Accepted"
-    ):
-        FeatureStatistics(np.zeros(3), np.zeros((2, 2)), 5, 1.0)

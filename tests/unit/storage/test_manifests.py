@@ -34,10 +34,6 @@ def test_manifest_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert read_manifest(tmp_path, kind="run") == RUN
 
 
-def test_versions_name_what_a_prediction_depends_on():
-    assert {"torch", "dscribe", "ase", "numpy"} <= set(versions())
-
-
 def test_folder_without_manifest_is_refused(tmp_path):
     with pytest.raises(
         ArtifactError,
@@ -61,12 +57,6 @@ def test_manifest_that_is_no_json_is_refused(tmp_path, text):
         ArtifactError,
         match=r"manifest.json: not readable as JSON .* The folder is damaged; make it again",
     ):
-        read_manifest(tmp_path, kind="run")
-
-
-def test_manifest_that_is_no_object_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text("[1]")
-    with pytest.raises(ArtifactError, match="not a manifest but a list. The folder is damaged"):
         read_manifest(tmp_path, kind="run")
 
 

@@ -116,11 +116,6 @@ def test_missing_tensor_is_named(name: str) -> None:
         )
 
 
-def test_missing_value_is_named() -> None:
-    with pytest.raises(KeyError, match="slope"):
-        restored_fields(Line, {}, {})
-
-
 @pytest.mark.parametrize("name", ["other", "inner.other", "first.slope"])
 def test_tensor_of_no_field_is_refused(name: str) -> None:
     arrays, plain = stored_fields(model(model()))

@@ -77,12 +77,3 @@ def test_molecule_without_a_cell_has_no_density_and_no_contact() -> None:
         and not drawn_shape.cell.any()
     )
     assert drawn_shape.shortest_angstrom == pytest.approx(np.hypot(0.763, 0.596), abs=1e-6)
-
-
-def test_single_atom_has_no_distance() -> None:
-    assert np.isnan(shape("1\nargon\nAr 0 0 0\n", "ar.xyz").shortest_angstrom)
-
-
-def test_refused_structure_has_no_shape() -> None:
-    (record,) = read_structures(b"data_x\n_cell_length_a nonsense\n", "x.cif")
-    assert shape_of(record) is None

@@ -1,7 +1,6 @@
 """Near-copies: displaced, strained and repeated cells of one structure, and other structures."""
 
 import time
-import tracemalloc
 from collections.abc import Callable
 
 import ase
@@ -136,26 +135,3 @@ def test_search_for_near_copies_gives_the_result_of_all_pairs(
     )
     assert 1 <= expected.sum() < len(rows) - 10
     assert result.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("spread_angstrom", "share"),
-    [(0.3, 0.0), pytest.param(0.01, 1.0, marks=pytest.mark.slow)],
-)
-def test_ten_thousand_structures_of_one_formula_are_compared_in_seconds(
-    spread_angstrom: float, share: float
-) -> None:
-    """The matrix of all pairs would have 800 MB."""
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(3.0, spread_angstrom, size=(10_000, 192))
-    rows = np.arange(10_000)
-    tracemalloc.start()
-    start = time.process_time()
-    try:
-        result = _is_near_any(vectors, vectors, rows=rows, compared_rows=rows)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert result.mean() == share
-    assert time.process_time() - start < 20
-    assert peak_bytes < 200_000_000

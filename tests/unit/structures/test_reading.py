@@ -106,16 +106,6 @@ def test_kinds_that_are_never_opened_are_refused_by_kind(name: str, data: bytes,
     assert record.problem.endswith(f" Accepted: {ACCEPTED}.")
 
 
-def test_accepted_formats_are_named():
-    expected = (
-        "CIF, POSCAR/CONTCAR/XDATCAR, XYZ, extXYZ, PDB, SHELX .res, FHI-aims geometry.in, "
-        "OPTIMADE .json, "
-        "pymatgen, ASE, JARVIS and OQMD .json, ASE .db, Parquet, CSV with a column cif; as they "
-        "are, as .gz or in a .zip"
-    )
-    assert expected == ACCEPTED
-
-
 def test_text_of_unknown_format_is_refused_with_its_beginning():
     (record,) = read("id,gap_eV\na,1.0\n", "labels.csv")
     assert (
@@ -298,8 +288,3 @@ def test_read_paths_with_a_string_reads_one_path(
         assert [record.id for record in read_paths(path)] == ["a"]
     (record,) = read_paths(str(tmp_path / "absent"))
     assert record.status == "refused"
-
-
-def test_formats_with_first_bytes_are_the_binary_ones() -> None:
-    binary = {name for name, form in formats.FORMATS.items() if form.read_content is not None}
-    assert binary == set(formats._SIGNATURES)

@@ -1,10 +1,8 @@
 """The record's properties and the limits."""
 
 import numpy as np
-import pytest
 
-from bandgap.foundation.errors import ConfigError
-from bandgap.structures import Limits, Problem, StructureRecord
+from bandgap.structures import Problem, StructureRecord
 from tests.unit.structures.samples import METHANE_XYZ, read_one
 
 
@@ -39,10 +37,6 @@ def test_refused_record_is_empty_in_every_property():
     )
 
 
-def test_formula_is_in_hill_order():
-    assert read_one("3\n\nBr 0 0 0\nH 0 0 5\nC 0 0 10\n", "a.xyz").formula == "CHBr"
-
-
 def test_content_is_equal_for_equal_structures_and_differs_otherwise():
     first = read_one(METHANE_XYZ, "a.xyz")
     second = read_one(METHANE_XYZ.replace("methane", "other"), "b.xyz")
@@ -59,12 +53,3 @@ def test_content_does_not_depend_on_the_sign_of_zero():
         read_one("1\n\nH 0 0 -0.0\n", "a.xyz").content
         == read_one("1\n\nH 0 0 0.0\n", "a.xyz").content
     )
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, True])
-def test_limit_that_is_not_a_positive_whole_number_is_refused(value: object):
-    with pytest.raises(
-        ConfigError,
-        match=r"^Limits.max_atoms: found .*\. Accepted: a whole number of at least 1\.$",
-    ):
-        Limits(max_atoms=value)  # type: ignore[arg-type]

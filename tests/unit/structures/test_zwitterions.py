@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from ase import Atoms
-from ase.build import molecule
 
 from bandgap.structures.bonds import bonds
 from bandgap.structures.zwitterions import neutral_form
@@ -147,17 +146,6 @@ def test_crystal_cut_by_its_cell_is_treated_as_whole(shift):
     neutral = neutral_form(crystal)
     assert degrees_of(neutral, "N") == [3] and degrees_of(neutral, "O") == [1, 2]
     assert degrees_of(neutral_form(crystal.repeat((1, 2, 1))), "O") == [1, 1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    "name", ["CH3COOH", "CH3NO2", "CH3CONH2", "CH3CH2NH2", "CO2", "SO2", "C5H5N", "HCOOCH3"]
-)
-def test_neutral_molecules_are_returned_unchanged(name):
-    atoms = molecule(name)
-    assert neutral_form(atoms) is atoms
-    assert degrees_of(neutral_form(side_by_side(atoms, molecule("NH3"))), "N")[0] == min(
-        [3, *degrees_of(atoms, "N")]
-    )
 
 
 def test_urea_and_free_ions_are_returned_unchanged():

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.transfer.btl_pcp_pe import fit
 from bandgap.transfer.shared.point_prior import rate_by_correlation
@@ -34,11 +33,3 @@ def test_transfer_is_centred_at_the_requested_weights(knowing_source, target, ce
     posterior = fit(knowing_source, target, config(centre=centre), seed=0, device="cpu")
     weights = knowing_source.params if centre == "point" else knowing_source.variational.mean
     assert torch.equal(posterior.theta_hat_1, layers_of(weights)[0])
-
-
-def test_source_without_a_variational_posterior_is_refused_with_the_remedy(source_of, target):
-    with pytest.raises(
-        InputError,
-        match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras",
-    ):
-        fit(source_of(), target, config(centre="variational"), seed=0, device="cpu")

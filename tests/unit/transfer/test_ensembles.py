@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.batch.training import StackTraining
 from bandgap.research.methods import l2sp, ptyl
 from bandgap.research.methods.l2sp import L2SPConfig
@@ -67,17 +65,6 @@ def test_order_is_the_only_difference(source_of, target):
         target.features
     )[0]
     np.testing.assert_allclose(means, means[[0, 0, 0]], atol=1e-5)
-
-
-def test_members_that_cannot_differ_are_refused():
-    with pytest.raises(
-        ConfigError,
-        match="ensemble: members that differ in the order of their rows alone cannot share",
-    ):
-        EnsembleConfig(training=StackTraining(order="shared"))
-    assert (
-        EnsembleConfig(diversity="fresh_head", training=StackTraining(order="shared")).members == 10
-    )
 
 
 def test_pull_keeps_hidden_layers_near_the_source(source_of, target):
@@ -142,11 +129,3 @@ def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, targe
     )
     posterior = ptyl.fit(with_snapshots(source_of()), target, config, seed=0, device="cpu")
     assert torch.equal(posterior.basis, torch.eye(6))
-
-
-def test_source_without_snapshots_is_refused_with_the_remedy(source_of, target):
-    with pytest.raises(
-        InputError,
-        match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them",
-    ):
-        ptyl.fit(source_of(), target, PTYLConfig(), seed=0, device="cpu")

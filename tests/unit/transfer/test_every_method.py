@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from bandgap.descriptors import DescriptorConfig, Term, n_features
-from bandgap.foundation.config import to_dict
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import SnapshotConfig
@@ -23,7 +22,7 @@ from bandgap.runs.stored import save_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
-from bandgap.transfer import METHODS, TargetData, get_method
+from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 
 DESCRIPTOR = DescriptorConfig(
@@ -128,19 +127,6 @@ def fitted(request, source, data):
         )
         for name in names
     }
-
-
-@every_method
-def test_method_has_title_summary_and_duration(method):
-    assert METHODS[method.name] is method
-    assert method.title and method.summary.endswith(".") and method.duration
-
-
-@every_method
-def test_settings_come_back_from_plain_values(method):
-    """Runs and pages hold settings as plain values."""
-    config = method.configure(BRIEF.get(method.name, {}))
-    assert method.configure(to_dict(config)) == config
 
 
 @every_method
@@ -359,26 +345,3 @@ def test_progress_counts_up_in_each_phase_and_never_beyond_its_total(method, fit
     for phase in {u.phase for u in counted}:
         done = [u.done for u in counted if u.phase == phase]
         assert done == sorted(done)
-
-
-@every_method
-def test_unknown_setting_is_refused_by_name(method):
-    with pytest.raises(ConfigError, match=rf"{method.name}: unknown setting 'colour'. Accepted: "):
-        method.configure({"colour": "red"})
-
-
-@every_scaled_method
-def test_unknown_statistics_are_refused_with_those_accepted(method):
-    with pytest.raises(
-        ConfigError,
-        match=rf"{method.name}.standardise: found 'both'. Accepted: auto, source, target",
-    ):
-        method.configure({"standardise": "both"})
-
-
-def test_unknown_method_is_refused_with_the_names():
-    with pytest.raises(
-        ConfigError,
-        match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune",
-    ):
-        get_method("magic")

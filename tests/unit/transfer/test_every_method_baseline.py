@@ -1,7 +1,5 @@
 """Tests of every transfer method with a baseline, a value in eV after the features."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -160,13 +158,3 @@ def test_gaps_that_are_the_baseline_itself_are_refused(source):
         match="The gaps are 1 times the baseline and a constant: nothing is left to learn",
     ):
         fit(METHODS["target_only"], source, TargetData(x, x[:, P].astype(float)))
-
-
-def test_source_without_a_slope_is_no_obstacle(source):
-    """With a source that predicts the same for all structures the line is that of the baseline."""
-    x, y = rows_with_baseline(40, seed=1)
-    flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
-    posterior = fit(METHODS["target_only"], flat, TargetData(x, y))
-    np.testing.assert_allclose(
-        posterior.baseline.slope, np.polyfit(x[:, P].astype(float), y, 1)[0], rtol=0.02
-    )

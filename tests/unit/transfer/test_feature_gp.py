@@ -64,14 +64,6 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
         )
 
 
-def test_far_from_the_training_rows_it_is_less_sure(posterior, target):
-    near = target.features[:5]
-    far = 30.0 + target.features[:5]
-    assert (
-        posterior.predictive_draws(far).sds_eV.min() > 2 * posterior.predictive_draws(near).sds_eV
-    ).all()
-
-
 def test_feature_that_never_varied_makes_a_structure_far(source_of, target):
     x = target.features.copy()
     x[:, 4] = 1.0
@@ -205,27 +197,6 @@ def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, tar
     quiet[:, -1] = -6.0
     draws = dataclasses.replace(posterior, theta=quiet).predictive_draws(target.features)
     assert draws.sds_eV.max() < 0.05 * target.gaps_eV.std()
-
-
-def test_more_networks_come_back_from_storage(source_of, target):
-    members = [two_heads(source_of, seed=0), two_heads(source_of, seed=1)]
-    posterior = fit_together(members, target, QUICK, head="a", seed=0)
-    again = read_again(posterior)
-    x = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
-    np.testing.assert_allclose(
-        again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("statistics", ["source", "target"])
-def test_feature_scales_are_those_of_the_settings(source_of, target, statistics):
-    source = source_of()
-    config = dataclasses.replace(QUICK, standardise=statistics)
-    scales = fit(source, target, config, seed=0).networks[0].scales
-    expected = source.standardiser.for_target(target.features, statistics=statistics)
-    np.testing.assert_array_equal(
-        (scales.x_mean, scales.x_scale), (expected.x_mean, expected.x_scale)
-    )
 
 
 def test_network_sees_the_power_that_it_was_trained_with(source_of, target):

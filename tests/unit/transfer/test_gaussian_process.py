@@ -89,9 +89,3 @@ def test_noise_is_found_again(source_of):
     assert fit(source_of(), TargetData(x, y), ONE_START, seed=0).noise_eV == pytest.approx(
         0.3, rel=0.16
     )
-
-
-def test_far_from_the_training_rows_the_prior_variance_remains(posterior):
-    mean, sd = posterior.mean_and_sd_eV(NEW + 1e4)
-    np.testing.assert_allclose(mean, posterior.y_mean_eV, atol=1e-6)
-    np.testing.assert_allclose(sd, posterior.y_sd_eV * np.sqrt(posterior.variance), rtol=1e-6)

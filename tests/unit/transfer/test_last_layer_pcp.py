@@ -142,10 +142,3 @@ def test_a_source_without_moments_has_one_of_n_rows_as_its_distance(source_of):
     assert prior.terms.rates.tolist() == [source.card.n_structures] and prior.lam == 2.0
     posterior = fit(source, target_of(source), CONFIG, seed=0, device="cpu")
     assert "stored without the moments" in posterior.diagnostics.warnings[0]
-
-
-def test_rows_that_move_nothing_give_a_level(source_of):
-    source = lookup_source(source_of)
-    data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
-    assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)

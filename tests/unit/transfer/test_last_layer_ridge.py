@@ -123,10 +123,3 @@ def test_intervals_stay_of_the_size_of_the_gaps_where_each_row_stands_twice(sour
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
     spread = data.gaps_eV[:n_rows].std()
     assert np.median(high - low) < 15 * spread
-
-
-def test_rows_that_move_nothing_give_a_level(source_of):
-    source = lookup_source(source_of)
-    data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
-    assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.batch.bootstrap import block_weights, stream
 from bandgap.inference.batch.training import StackTraining
@@ -103,14 +102,6 @@ def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, targ
     assert (extended.sigma == many.sigma).all()
 
 
-def test_extending_to_no_more_samples_is_refused(source_of, target):
-    posterior = fitted(source_of(), target, QUICK)
-    with pytest.raises(
-        ConfigError, match="nptl: the posterior has 3 samples, 3 were requested. Request more"
-    ):
-        nptl.extend(posterior, source_of(), target, QUICK, samples=3)
-
-
 def test_very_large_alpha_keeps_every_sample_at_the_probe(source_of, target):
     """SGD, since Adam turns the smallest gradient into a full step."""
     training = replace(EXACT, optimiser="sgd", epochs=20)
@@ -197,12 +188,6 @@ def test_drawn_pseudo_observations_have_the_priors_share_of_the_weight(source_of
     error = total.std(0, ddof=1) / 20
     # A false alarm in one of 400 runs over 40 rows.
     assert (np.abs(total.mean(0) - expected) < 4 * error).all()
-
-
-def test_drawn_pseudo_observations_of_alpha_0_are_none(source_of, target):
-    at = start(source_of(), target)
-    sample = BootstrapRecipe(10, "drawn").sample(at, 0, value=0.0, seed=7)
-    np.testing.assert_allclose(sample.labels, at.y, atol=1e-12)
 
 
 def test_two_alphas_have_the_same_random_weights_of_the_data():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.transfer import TargetData, get_method
-from bandgap.transfer.stacking import StackingConfig, fit
+from bandgap.transfer.stacking import fit
 from tests.unit.transfer.method_settings import BRIEF
 
 P = 5
@@ -71,9 +71,3 @@ def test_warnings_name_the_method_that_they_are_of(source, target):
         text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few")
         for text in warnings
     )
-
-
-def test_defaults_are_those_of_the_members():
-    config = StackingConfig()
-    assert config.parts_gp == get_method("parts_gp").configure({})
-    assert config.gradient_boosting == get_method("gradient_boosting").configure({})

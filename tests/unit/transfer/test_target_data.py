@@ -25,13 +25,6 @@ def test_labels_that_are_all_the_same_are_refused():
         TargetData(np.zeros((8, P)), np.full(8, 2.5))
 
 
-def test_features_of_another_number_of_structures_are_refused():
-    with pytest.raises(
-        InputError, match="features of 7 structures, gaps of 8: one gap for each is expected"
-    ):
-        TargetData(np.zeros((7, P)), np.arange(8.0))
-
-
 @pytest.mark.parametrize("where", ["features", "gaps"])
 def test_values_that_are_not_finite_are_refused(where):
     x, y = np.zeros((8, P)), np.arange(8.0)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import NetworkConfig, init_params
 from bandgap.networks.standardise import Standardiser, fit_standardiser
 from bandgap.networks.training import TrainingConfig
 from bandgap.storage.stored_fields import stored_fields
-from bandgap.transfer import TargetData, get_method
+from bandgap.transfer import TargetData
 from bandgap.transfer.target_only import TargetOnlyConfig, fit
 
 CONFIG = TargetOnlyConfig(TrainingConfig(batch_size=8, max_epochs=20, learning_rate=3e-3))
@@ -63,10 +62,3 @@ def test_features_that_never_vary_in_the_training_rows_change_no_prediction(sour
     new = x.copy()
     new[:, 2] = 50.0
     assert (posterior.mean_draws_eV(new) == posterior.mean_draws_eV(x)).all()
-
-
-def test_settings_of_the_sources_scales_are_refused():
-    with pytest.raises(
-        ConfigError, match="target_only: unknown setting 'standardise'. Accepted: training"
-    ):
-        get_method("target_only").configure({"standardise": "source"})

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.bootstrap import PairedWeights, block_weights, collapse, stream
 
 SHAPES = pytest.mark.parametrize("n, blocks", [(20, 10), (23, 10), (7, 10), (12, 12), (5, 2)])
@@ -99,16 +98,6 @@ def test_all_alphas_see_the_same_random_numbers():
     np.testing.assert_allclose(
         small.data / small.data.sum(), large.data / large.data.sum(), rtol=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    "n, blocks, alpha", [(0, 10, 1.0), (5, 0, 1.0), (5, 2, -1.0), (5, 2, np.inf)]
-)
-def test_weights_that_cannot_be_are_refused(n, blocks, alpha):
-    with pytest.raises(
-        ConfigError, match=r"bootstrap weights: .*Accepted: whole numbers from 1, an alpha from 0"
-    ):
-        weights(n, blocks, alpha)
 
 
 def test_streams_of_samples_purposes_and_folds_are_all_different_and_repeat():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.bootstrap import PairedWeights, collapse
 from bandgap.inference.batch.kernels import kernel_of, make_stack, outputs
 from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.rows import first_layer
-from bandgap.inference.batch.training import Cycles, StackTraining, chunk_size, train_stack
+from bandgap.inference.batch.training import Cycles, chunk_size, train_stack
 from tests.unit.inference.batch.stacks import EXACT, by_torch, problem, trained_stack
 from tests.unit.inference.network.problems import CPU, raw
 
@@ -267,22 +267,6 @@ def test_noise_of_a_sample_does_not_depend_on_the_others():
     assert float((together[0] - cold[0]).abs().max()) > 1e-3
 
 
-def test_progress_counts_epochs_of_all_chunks_and_can_cancel():
-    layer, between, samples, _ = problem(samples=3)
-    config = replace(EXACT, max_memory_GB=1.5e-5)
-    updates = []
-
-    def cancel_at_the_fifth(update):
-        updates.append(update)
-        if len(updates) == 5:
-            raise Cancelled("enough")
-
-    with pytest.raises(Cancelled, match="enough"):
-        trained_stack([layer], between, samples, config, progress=cancel_at_the_fifth)
-    assert [u.done for u in updates] == [1, 2, 3, 4, 5]
-    assert {u.total for u in updates} == {8}
-
-
 @pytest.mark.parametrize("epochs", [1, 30])  # after one, weights are still finite
 def test_training_that_diverges_is_refused_with_the_learning_rate(epochs):
     layer, between, samples, _ = problem()
@@ -291,8 +275,3 @@ def test_training_that_diverges_is_refused_with_the_learning_rate(epochs):
         ConfigError, match=r"3 of 3 networks .* diverged at a learning rate of 1000000.0. Take"
     ):
         trained_stack([layer], between, samples, wild)
-
-
-def test_wide_kernel_with_own_orders_is_refused():
-    with pytest.raises(ConfigError, match="order is 'own'. Set order=shared, or kernel=bmm"):
-        StackTraining(kernel="wide")

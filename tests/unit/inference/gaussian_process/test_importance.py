@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import f, multivariate_t
 
-from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.inference.gaussian_process.importance import FREEDOM, _StudentT, importance_draws
 
 COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 0.5, -0.1], [0.0, -0.1, 0.1]])
@@ -96,37 +95,6 @@ def test_tail_that_the_proposal_misses_gives_a_large_k():
         funnel, np.zeros(10), n_draws=50, n_proposals=2000, rng=np.random.default_rng(0)
     )
     assert info.k_hat > 0.7
-
-
-def test_cancelling_ends_the_sampling():
-    def cancel(update):
-        raise Cancelled("enough")
-
-    with pytest.raises(Cancelled, match="enough"):
-        importance_draws(
-            gaussian, np.zeros(3), n_draws=10, rng=np.random.default_rng(0), progress=cancel
-        )
-
-
-def test_start_outside_the_support_is_refused():
-    with pytest.raises(
-        InputError, match="log density at the start .* is -inf. Give a start inside its support"
-    ):
-        importance_draws(
-            lambda theta: (-np.inf, np.zeros(1)),
-            np.zeros(1),
-            n_draws=10,
-            rng=np.random.default_rng(0),
-        )
-
-
-def test_too_few_proposals_are_refused():
-    with pytest.raises(
-        InputError, match="20 proposals in each of 6 rounds are too few.* Give at least 50 and 2"
-    ):
-        importance_draws(
-            gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0)
-        )
 
 
 def test_density_of_proposals_is_that_of_the_multivariate_t_distribution_up_to_one_constant():

@@ -72,7 +72,3 @@ def test_covariance_without_a_factor_has_no_density():
     broken = ProductKernelProblem((far,), np.ones(3))
     at = np.array([1.0, 1.0, -9.0])
     assert broken.log_density(at)[0] == broken.log_value(at) == -np.inf
-
-
-def test_value_alone_is_that_of_the_density():
-    assert PROBLEM.log_value(THETA) == pytest.approx(PROBLEM.log_density(THETA)[0], abs=1e-12)

@@ -75,7 +75,3 @@ def test_covariance_without_a_factor_has_no_density():
     broken = SumKernelProblem(Kernels((-100.0 * np.eye(3),), (np.zeros((3, 3)),)), np.ones(3))
     at = prior_of(broken.kernels)[0]
     assert broken.log_density(at)[0] == broken.log_value(at) == -np.inf
-
-
-def test_value_alone_is_that_of_the_density():
-    assert PROBLEM.log_value(THETA) == PROBLEM.log_density(THETA)[0]

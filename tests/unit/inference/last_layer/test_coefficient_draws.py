@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.inference.last_layer.coefficient_draws import GramForm, RowForm, form_of
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from tests.unit.inference.last_layer.regressions import make_regression, reduced
@@ -97,19 +96,3 @@ def test_form_factorises_again_for_new_variances(problem):
 @pytest.mark.parametrize(("n", "kind"), [(5, RowForm), (6, GramForm)])
 def test_few_rows_take_the_form_by_rows(n, kind):
     assert type(form_of(reduced(n=n, p=9))) is kind
-
-
-def test_the_form_by_rows_needs_them():
-    with pytest.raises(
-        InputError, match="was reduced without its rows. Use the form by its Gram matrix"
-    ):
-        RowForm(reduced(n=30, p=2))
-
-
-def test_a_gram_matrix_that_is_not_finite_is_refused():
-    problem = reduced(n=30, p=2)
-    problem.gram[:] = np.nan
-    with pytest.raises(
-        InputError, match="too large or not finite, their Gram matrix cannot be factorised"
-    ):
-        GramForm(problem).factor(np.ones(2))

@@ -8,7 +8,6 @@ from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.last_layer.global_scale import (
     GlobalScale,
     integrate_global_scale,
-    log_posterior,
     metropolis,
 )
 from bandgap.inference.last_layer.linear_probe import fit_probe
@@ -255,13 +254,6 @@ def test_responses_without_spread_keep_x_at_its_prior_or_below():
     )
 
 
-def test_log_posterior_is_likelihood_times_prior(case):
-    regression, prior, _ = case
-    u = np.array([-3.0, 0.0])
-    expected = regression.log_likelihood(np.exp(u)) + prior.log_density(u)
-    np.testing.assert_array_equal(log_posterior(regression, prior, u), expected)
-
-
 @pytest.mark.parametrize("n", [12, 6])
 def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n):
     x, z, _ = make_regression(n, 8, seed=5)
@@ -292,12 +284,3 @@ def test_penalty_is_that_of_the_linear_probe_on_the_rows():
     # The steps of the two grids are 0.10 and 0.23.
     assert np.log(penalty.x * probe.penalty) == pytest.approx(0.0, abs=0.2)
     assert penalty.variance == pytest.approx(probe.residual_variance, rel=0.01)
-
-
-def test_penalty_is_infinite_for_rows_without_variation():
-    penalty = least_cross_validation(
-        spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0)))
-    )
-    assert (
-        penalty.x == 0.0 and penalty.degrees == 1.0 and penalty.variance == pytest.approx(5.0 / 3.0)
-    )

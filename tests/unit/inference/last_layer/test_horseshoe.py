@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.last_layer.coefficient_updates import LEAST
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
@@ -160,19 +159,6 @@ def test_few_large_changes_among_many_are_found_in_halves_too():
     )
 
 
-def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
-    problem = reduced()
-    first, again = (sample_horseshoe(problem, config=BRIEF, seed=3)[0] for _ in range(2))
-    other = sample_horseshoe(problem, config=BRIEF, seed=4)[0]
-    alone = sample_horseshoe(
-        problem, config=HorseshoeConfig(chains=1, warmup=60, draws=40, keep=20), seed=3
-    )[0]
-    assert (first.delta == again.delta).all() and (first.tau == again.tau).all()
-    assert not np.allclose(first.delta, other.delta)
-    assert (alone.delta[0] == first.delta[0]).all() and (alone.sigma2[0] == first.sigma2[0]).all()
-    assert not np.allclose(first.delta[0], first.delta[1])
-
-
 @pytest.mark.parametrize(
     "case",
     ["doubled column", "dead column", "constant response", "two rows", "one row", "exact fit"],
@@ -209,22 +195,3 @@ def test_kept_draws_are_spread_over_the_run_and_every_draw_is_in_the_record():
     assert info.log_tau.shape == info.log_sigma2.shape == (2, 41)
     np.testing.assert_allclose(np.log(draws.tau), info.log_tau[:, ::4])
     np.testing.assert_allclose(np.log(draws.sigma2), info.log_sigma2[:, ::4])
-
-
-def test_progress_counts_sweeps_of_all_chains_and_can_cancel():
-    updates = []
-    sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=updates.append)
-    assert [u.done for u in updates] == [25, 50, 75, 100, 125, 150, 175, 200]
-    assert {u.total for u in updates} == {200}
-
-    def cancel(update):
-        raise Cancelled("enough")
-
-    with pytest.raises(Cancelled, match="enough"):
-        sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=cancel)
-
-
-@pytest.mark.parametrize("keep", [3, 4001])
-def test_draws_to_keep_that_chains_do_not_have_are_refused(keep):
-    with pytest.raises(ConfigError, match="Accepted: between one and all draws of a chain kept"):
-        HorseshoeConfig(keep=keep)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.inference.last_layer.reduced_regression import reduce_regression, square_root
 from tests.unit.inference.last_layer.regressions import explicit, make_regression
 
@@ -111,36 +110,3 @@ def test_square_root_squares_to_the_covariance_whatever_its_rank(rank):
     covariance = root @ root.T
     c = square_root(covariance)
     np.testing.assert_allclose(c @ c.T, covariance, rtol=0, atol=1e-12)
-
-
-def test_a_covariance_with_a_negative_eigenvalue_is_refused():
-    with pytest.raises(
-        InputError, match=r"source's covariance has the eigenvalue -1; all must be 0 or more"
-    ):
-        square_root(np.diag([1.0, -1.0]))
-
-
-@pytest.mark.parametrize("wrong", [np.array([[1.0, 0.2], [0.0, 1.0]]), np.full((2, 2), np.nan)])
-def test_a_covariance_that_is_not_symmetric_or_finite_is_refused(wrong):
-    with pytest.raises(
-        InputError,
-        match="source's covariance is not symmetric or not finite. Train the source again",
-    ):
-        square_root(wrong)
-
-
-@pytest.mark.parametrize(
-    ("x", "z", "has_change"),
-    [
-        (np.ones((4, 2)), np.ones(3), None),
-        (np.ones((4, 2)), np.ones(4), np.ones(3, dtype=bool)),
-        (np.full((4, 2), np.nan), np.ones(4), None),
-        (np.ones((0, 2)), np.ones(0), None),
-    ],
-    ids=["responses", "columns", "nan", "no rows"],
-)
-def test_what_does_not_fit_is_refused_with_its_shapes(x, z, has_change):
-    with pytest.raises(
-        InputError, match=r"last layer: rows \(\d, 2\), responses \(\d,\), has_change \(\d,\)"
-    ):
-        reduce_regression(x, z, has_change=has_change)

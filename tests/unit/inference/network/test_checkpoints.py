@@ -9,7 +9,6 @@ import torch
 from bandgap.foundation.errors import ArtifactError, Cancelled
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.checkpoints import Checkpoint, content_of, facts_of
-from bandgap.inference.network.input_split import leading_inputs
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import variational_scales
 from bandgap.inference.network.sampler import sample_network
@@ -47,14 +46,6 @@ def problem_of(kind):
 @pytest.fixture(scope="module")
 def problems():
     return {kind: problem_of(kind) for kind in KINDS}
-
-
-def test_runs_cover_split_inputs(problems):
-    assert [leading_inputs(net) < net.inputs.shape[1] for net, _ in problems.values()] == [
-        True,
-        False,
-        False,
-    ]
 
 
 def run(problem, *, config=CONFIG, seed=3, progress=no_progress, checkpoint=None):
@@ -113,20 +104,6 @@ def test_killed_run_resumes_from_its_last_file_bit_for_bit(
 
 
 @pytest.mark.parametrize(
-    "every", [21, *(pytest.param(every, marks=pytest.mark.slow) for every in (7, 44))]
-)
-def test_killed_run_in_partially_centred_coordinates_resumes_bit_for_bit(tmp_path, problems, every):
-    """Frames are found after 12, 20 and 30 iterations."""
-    config = dataclasses.replace(CONFIG, coordinates="partially centred")
-    problem = problems["point estimate"]
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
-    with pytest.raises(Killed):
-        run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
-    again = run(problem, config=config, checkpoint=checkpoint)
-    assert_same(again, run(problem, config=config))
-
-
-@pytest.mark.parametrize(
     ("kind", "coordinates"),
     [
         ("point estimate", "partially centred"),
@@ -163,20 +140,6 @@ def test_cancelled_run_resumes_where_it_was(tmp_path, problems, without_break, k
         run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind]
     )
     assert updates[0].done > iteration and updates[-1].done == updates[-1].total == 130
-
-
-def test_run_that_is_killed_three_times_ends_with_the_same_draws(tmp_path, problems, without_break):
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
-    for iteration in (12, 48, 99):
-        with pytest.raises(Killed):
-            run(
-                problems["point estimate"],
-                checkpoint=checkpoint,
-                progress=ended_after(iteration, Killed),
-            )
-    assert_same(
-        run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"]
-    )
 
 
 def test_groups_in_separate_processes_resume(tmp_path, problems, without_break, monkeypatch):

@@ -132,24 +132,6 @@ def test_compiled_force_of_one_and_three_hidden_layers_is_that_of_torch():
         torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0])
 
 
-def test_too_large_signal_has_no_compiled_force():
-    net, prior = problem()
-    z = draw_z(net, 1)
-    state = state_of([50.0, -0.7, 0.0, 0.0, 0.0])
-    assert (
-        CompiledForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], state[0].numpy()) is None
-    )
-
-
-def test_weights_that_are_not_finite_have_no_compiled_force():
-    net, prior = problem()
-    z = draw_z(net, 1)
-    z[0][0, 0, 0] = float("nan")
-    assert (
-        CompiledForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], STATE[0].numpy()) is None
-    )
-
-
 def test_compiled_code_is_for_networks_of_one_prior_width_and_one_set_of_labels():
     net, _ = problem()
     theta_hat, x, y = raw(7, 5)

@@ -45,9 +45,3 @@ def test_step_grows_while_everything_is_accepted_and_shrinks_while_nothing_is():
         grown = grown.update(1.0)
         shrunk = shrunk.update(0.0)
     assert shrunk.step < 0.1 < grown.step
-
-
-def test_update_does_not_change_the_state():
-    state = dual_averaging(0.1)
-    state.update(0.3)
-    assert (state.count, state.step) == (0, pytest.approx(0.1))

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -158,16 +157,3 @@ def test_directions_are_the_leading_ones_of_the_gradients(problem):
         )
         torch.testing.assert_close(expected @ basis @ basis.T, expected, atol=1e-6, rtol=0)
         assert basis.shape[1] <= net.n_rows
-
-
-def test_directions_do_not_use_global_random_numbers(problem):
-    net, prior = problem
-    before = torch.get_rng_state()
-    visited = [
-        (draw_z(net, 2, seed=i), prior.draw(2, generator=torch.Generator().manual_seed(i)))
-        for i in range(3)
-    ]
-    first, second = (informed_directions(net, prior, visited) for _ in range(2))
-    assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    assert all(np.isfinite(a.numpy()).all() for a in first)

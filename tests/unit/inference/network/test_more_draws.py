@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.errors import ArtifactError, ConfigError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.sampler_config import SamplerConfig
 from tests.unit.inference.network.test_checkpoints import CONFIG, KINDS, problem_of, run
@@ -52,31 +52,12 @@ def test_continued_run_is_the_run_of_its_settings_from_the_start(tmp_path, probl
     assert_same(continued, run(problem, config=LONGER))
 
 
-def test_run_is_extended_twice(tmp_path, problems):
-    problem = problems["point estimate"]
-    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=20)
-    run(problem, checkpoint=checkpoint)
-    run(problem, config=LONGER, checkpoint=checkpoint)
-    longest = LONGER.extended(10)
-    assert longest.extended_from == (25, 40)
-    _, info = run(problem, config=longest, checkpoint=checkpoint)
-    assert info.state.shape[1] == 50
-
-
 def test_file_of_a_run_with_another_length_is_not_extended(tmp_path, problems):
     problem = problems["point estimate"]
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=20)
     run(problem, config=dataclasses.replace(CONFIG, draws=24), checkpoint=checkpoint)
     with pytest.raises(ArtifactError, match="belongs to another run: settings"):
         run(problem, config=LONGER, checkpoint=checkpoint)
-
-
-def test_extension_in_automatic_coordinates_names_its_lengths():
-    config = SamplerConfig().planned(isotropic=True)
-    longer = config.extended(400)
-    assert (longer.n_warmup, longer.n_draws, longer.keep) == (200, 800, 800)
-    assert longer.extended_from == (400,)
-    assert longer.shorter == dataclasses.replace(config, warmup=200, draws=400)
 
 
 @pytest.mark.parametrize(("draws", "keep", "more"), [(400, 400, 450), (25, 20, 15), (7, 5, 3)])
@@ -87,9 +68,3 @@ def test_stored_draws_of_an_extension_begin_with_those_of_the_run(draws, keep, m
     stored = longer.stored_draws
     assert stored[: len(before)] == before
     assert len(stored) == len(set(stored)) and max(stored) < 20 + draws + more
-
-
-@pytest.mark.parametrize("lengths", [(400,), (300, 200), (200, 200)])
-def test_lengths_that_do_not_increase_are_refused(lengths):
-    with pytest.raises(ConfigError, match="increasing numbers of draws"):
-        SamplerConfig(draws=400, extended_from=lengths)

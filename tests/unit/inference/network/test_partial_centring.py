@@ -269,16 +269,3 @@ def test_frames_of_leading_inputs_are_those_of_a_model_without_the_others():
     torch.testing.assert_close(first.information, expected[0].information)
     torch.testing.assert_close(second.information, expected[1].information)
     assert first.information.shape == (4, 3)
-
-
-def test_frames_do_not_use_global_random_numbers():
-    theta_hat, x, y = raw(7, 5)
-    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
-    prior = prior_of(theta_hat, x)
-    before = torch.get_rng_state()
-    first = frames_of(net, prior)
-    second = frames_of(net, prior)
-    assert torch.equal(before, torch.get_rng_state())
-    assert all(
-        torch.equal(a.information, b.information) for a, b in zip(first, second, strict=True)
-    )

@@ -1,10 +1,7 @@
 """Automatic and explicit settings of the network sampler."""
 
-import dataclasses
-
 import pytest
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.inference.network.sampler_config import SamplerConfig
 
 
@@ -24,17 +21,7 @@ def test_explicit_coordinates_and_lengths_are_not_changed() -> None:
         assert planned == config and (planned.n_warmup, planned.n_draws) == (30, 50)
 
 
-def test_planning_twice_changes_nothing() -> None:
-    planned = SamplerConfig(draws=70).planned(isotropic=True)
-    assert planned.planned(isotropic=False) == planned
-
-
 @pytest.mark.parametrize("centred", [False, True])
 def test_explicit_path_is_used_in_both_coordinates(centred: bool) -> None:
     config = SamplerConfig(angle=1.25, target_accept=0.9)
     assert (config.radians(centred=centred), config.acceptance(centred=centred)) == (1.25, 0.9)
-
-
-def test_fewer_kept_draws_than_chains_are_refused() -> None:
-    with pytest.raises(ConfigError, match="4 chains, 2 draws kept. Accepted: at least one"):
-        dataclasses.replace(SamplerConfig(), keep=2)

@@ -133,21 +133,3 @@ def test_state_out_of_range_has_no_density_and_does_not_change_other_chains(prob
     alone = log_density(net, [q[:1] for q in z], state_of(valid), prior)
     assert float(value[1]) == -math.inf
     torch.testing.assert_close(value[:1], alone)
-
-
-@both_ways
-def test_bracket_beyond_the_range_is_shrunk(problem, together):
-    start = state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 50)
-    state = run(problem, start, 1000.0 * torch.eye(3).double(), n=2, together=together)
-    assert float(state.abs().max()) < LARGEST_LOG
-    assert bool((state != start).all())
-
-
-@both_ways
-def test_same_generator_gives_the_same_moves(problem, together):
-    start = state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 4)
-    first, second = (
-        run(problem, start, torch.eye(3).double(), n=2, seed=5, together=together) for _ in range(2)
-    )
-    assert torch.equal(first, second)
-    assert torch.equal(start, state_of(*[[-1.0, -0.5, 0.0, 0.1]] * 4))

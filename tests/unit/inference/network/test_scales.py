@@ -142,18 +142,6 @@ def test_scales_of_the_variational_prior_are_not_free():
 
 
 @every_prior
-def test_draws_repeat_with_the_generator_and_keep_the_global_state(prior):
-    before = torch.get_rng_state()
-    first = draws_of(prior, n=5, seed=8)
-    torch.manual_seed(12345)
-    second = draws_of(prior, n=5, seed=8)
-    assert torch.equal(first, second)
-    torch.set_rng_state(before)
-    draws_of(prior, n=5)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-@every_prior
 def test_one_state_in_plain_numbers_is_the_same(prior):
     by_log_square = [0.7, -1.1, 0.4]
     by_log_sigma = 0.3

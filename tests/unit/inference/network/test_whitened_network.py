@@ -51,14 +51,6 @@ def test_row_space_basis_is_orthonormal_and_reproduces_the_inputs(n, p):
     torch.testing.assert_close(net.base, wide @ theta_hat[0].T)
 
 
-def test_row_space_of_repeated_rows_has_their_rank():
-    theta_hat, x, y = raw(8, 12)
-    x[4:] = x[:4]
-    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
-    assert net.shapes == [(4, 4), (3, 5)]
-    assert (net.n_rows, net.n_layers) == (8, 3)
-
-
 @SHAPES
 def test_hidden_features_are_those_of_the_full_network(n, p):
     """Anything orthogonal to the rows may be added to theta_1 = theta_hat_1 + s_1 z_1 basis'."""
@@ -150,19 +142,6 @@ def test_gradient_by_z_is_that_of_automatic_differentiation():
     for a, b in zip(result, expected, strict=True):
         assert float(b.abs().max()) > 1e-3
         torch.testing.assert_close(a, b)
-
-
-def test_gradient_of_a_deeper_network_is_that_of_automatic_differentiation():
-    net = network(7, 5, hidden=(6, 5, 4))
-    scales = scales_of(
-        torch.tensor([[0.4, 0.3, 0.2, 0.5], [0.6, 0.7, 0.9, 0.1]], dtype=torch.float64)
-    )
-    z = [q.requires_grad_(True) for q in draw_z(net, 2)]
-    hidden = hidden_features(net, z, scales)
-    output = integrate_output(net, hidden, scales)
-    expected = torch.autograd.grad(output.log_likelihood.sum(), z)
-    with torch.no_grad():
-        torch.testing.assert_close(gradient(net, z, scales, hidden, output), list(expected))
 
 
 def test_scale_gradient_is_that_of_central_differences():

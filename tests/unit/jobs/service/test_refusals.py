@@ -1,10 +1,6 @@
 """Refusals of the service: a code and a message, without an effect on other requests."""
 
-import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,7 +10,7 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.jobs.service.limits import Refusal, ServiceLimits
+from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import ServedModel
 from bandgap.jobs.service.tokens import VARIABLE, check_host, token_of
 from tests.unit.jobs.service.conftest import LIMITS, Runs, serving
@@ -366,77 +362,3 @@ def test_unexpected_error_is_a_message_without_a_traceback(
         assert "secret" not in answer.text and "RuntimeError" not in answer.text
         monkeypatch.undo()
         assert httpx.post(f"{address}/predict", content=FRAME).status_code == 200
-
-
-def damaged(rng: np.random.Generator) -> tuple[str, bytes]:
-    """An invalid body of one of eight kinds, with its content type."""
-    good = json.dumps({"structures": [WATER], "level": 0.9}).encode()
-    way = int(rng.integers(8))
-    cut = int(rng.integers(1, len(good) - 1))
-    if way == 0:
-        return "application/json", good[:cut]
-    if way == 1:
-        return "application/json", rng.bytes(int(rng.integers(1, 300)))
-    if way == 2:
-        value = rng.choice(
-            ["NaN", "Infinity", "-Infinity", "1e400", '"x"', "null", "[]", "{}", "true"]
-        )
-        return "application/json", good.replace(b"0.76", str(value).encode(), 1)
-    if way == 3:
-        key = rng.choice(["symbols", "positions", "structures"])
-        return "application/json", good.replace(
-            f'"{key}"'.encode(), b'"' + rng.bytes(4).hex().encode() + b'"', 1
-        )
-    if way == 4:
-        value = rng.choice(
-            [
-                "[]",
-                "{}",
-                "3",
-                '"x"',
-                "[[1]]",
-                "[null]",
-                "[{}]",
-                '[{"content": 3}]',
-                '[{"sites": [1]}]',
-            ]
-        )
-        return "application/json", b'{"structures": ' + str(value).encode() + b"}"
-    if way == 5:
-        return "multipart/form-data; boundary=x", b"--x\r\n" + rng.bytes(int(rng.integers(0, 200)))
-    if way == 6:
-        return "text/plain", rng.bytes(int(rng.integers(0, 300)))
-    return "application/json", bytes(rng.choice([b"[", b'{"a":', b'{"structures":['], 1)[0]) * int(
-        rng.integers(1, 2000)
-    )
-
-
-def test_thousand_malformed_bodies_each_get_a_message(client: httpx.Client) -> None:
-    rng = np.random.default_rng(0)
-    codes = set()
-    for _ in range(1_000):
-        kind, body = damaged(rng)
-        answer = client.post("/predict", content=body, headers={"content-type": kind})
-        assert 400 <= answer.status_code < 500, (kind, body, answer.text)
-        refusal_message(answer, answer.status_code)
-        codes.add(answer.status_code)
-    assert codes == {400, 422}
-    assert client.post("/predict", content=FRAME).status_code == 200
-
-
-def test_refusal_has_code_and_message() -> None:
-    error = Refusal(404, "There is none.")
-    assert (error.code, error.message, str(error)) == (404, "There is none.", "There is none.")
-
-
-def test_missing_extra_is_a_message_with_the_command() -> None:
-    script = "import sys; sys.modules['fastapi'] = None; from bandgap.cli import main; main()"
-    command = [sys.executable, "-c", script, "serve", "--model", "run"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"}
-    )
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert (
-        "fastapi is not installed" in done.stderr
-        and "pip install -c constraints.txt '.[serve]'" in done.stderr
-    )

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -12,9 +11,7 @@ import httpx
 import pytest
 
 import bandgap
-from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.server import listening_socket
 from bandgap.jobs.service.tokens import VARIABLE
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, P_METAL
 from bandgap.predictions.window import WINDOW_COLUMNS
@@ -95,13 +92,3 @@ def test_runs_of_one_name_are_told_apart(runs: Runs) -> None:
         "cheap",
         "conformal-2",
     ]
-
-
-def test_port_that_is_taken_is_not_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with pytest.raises(
-            ConfigError,
-            match=rf"Cannot listen on 127\.0\.0\.1, port {port}: .*Choose another --port",
-        ):
-            listening_socket("127.0.0.1", port)

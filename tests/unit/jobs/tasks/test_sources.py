@@ -1,6 +1,5 @@
 """Source models of a workspace: trained by a job, listed in that workspace only, deleted."""
 
-import importlib.util
 import io
 import json
 import uuid
@@ -142,16 +141,6 @@ def test_source_of_a_file_of_the_server(home, world, tmp_path, monkeypatch):
 def test_job_that_cannot_train_says_why_and_leaves_no_source(home, monkeypatch, changed, text):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert text in failed(home, submitted(home, **changed))
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch_geometric") is not None, reason="torch_geometric is installed"
-)
-def test_graph_network_without_its_package_says_the_command(home):
-    error = failed(home, submitted(home, network="megnet"))
-    assert (
-        "which is not installed. Install it by `pip install -c constraints.txt '.[graph]'`" in error
-    )
 
 
 def test_graph_network_is_trained_with_its_readout_as_descriptor(home):

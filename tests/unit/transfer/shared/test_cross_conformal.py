@@ -4,7 +4,6 @@ networks."""
 import numpy as np
 import pytest
 
-from bandgap.foundation.errors import InputError
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.cross_conformal import fold_of_rows
 
@@ -63,25 +62,6 @@ def test_gap_of_a_row_has_no_say_in_the_model_that_judges_it(name, source_of, ta
     fold_of_row = fold_of_rows(40, folds=4, seed=0)[7]
     assert (first[fold_of_row] == second[fold_of_row]).all()
     assert all((first[k] != second[k]).any() for k in range(4) if k != fold_of_row)
-
-
-@every_one
-def test_few_rows_are_warned_of(name, source_of, target):
-    small_target = TargetData(target.features[:12], target.gaps_eV[:12])
-    (warning,) = fit(name, source_of(), small_target).diagnostics.warnings
-    assert warning == (
-        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those "
-        "of 92 % or less."
-    )
-    assert fit(name, source_of(), target).diagnostics.warnings == ()
-
-
-@pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
-def test_structures_that_are_all_the_same_are_refused(name, source_of, target):
-    same = np.ones_like(target.features)
-    method = get_method(name)
-    with pytest.raises(InputError, match="all 40 training structures have the same descriptor"):
-        method.fit(source_of(), TargetData(same, target.gaps_eV), method.configure({}), seed=0)
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])

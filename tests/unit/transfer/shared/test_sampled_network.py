@@ -45,23 +45,11 @@ def test_scale_on_which_the_chains_disagree_is_named():
     )
 
 
-def test_r_hat_that_is_no_number_is_a_warning():
-    (warning,) = diagnose(Info({"rhat_c1": np.nan, "rhat_max": np.nan})).warnings
-    assert warning.startswith(
-        "The chains have not agreed yet on c1, the weight of the output layer (R-hat nan"
-    )
-
-
 def test_layer_weight_on_which_the_chains_disagree_is_named_by_its_layer():
     (warning,) = diagnose(Info({"rhat_c2": 1.0, "rhat_c3": 1.4, "rhat_max": 1.4})).warnings
     assert warning.startswith(
         "The chains have not agreed yet on c3, the weight of the output layer (R-hat 1.400"
     )
-
-
-def test_fitted_gaps_on_which_the_chains_disagree_are_named():
-    (warning,) = diagnose(Info({"rhat_fit_max": 1.3, "rhat_max": 1.3})).warnings
-    assert "not agreed yet on the fitted gaps of the training structures (R-hat 1.30" in warning
 
 
 @pytest.mark.parametrize("count, warned", [(4.0, False), (5.0, True)])
