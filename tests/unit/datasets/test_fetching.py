@@ -13,8 +13,9 @@ import pytest
 
 from bandgap.datasets.fetching import SUMS, fetch
 from bandgap.foundation.errors import InputError
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, run
 
+__all__ = ["run"]  # a fixture
 NAME = "df_5k.json"
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 SUMS_TEXT = (
