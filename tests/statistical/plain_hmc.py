@@ -46,7 +46,7 @@ def sample(log_density, q, *, length, warmup, draws, seed):
     """
     generator = torch.Generator().manual_seed(seed)
     adaptation = [dual_averaging(FIRST_STEP)] * q.shape[0]
-    kept = []
+    positions = []
     for iteration in range(warmup + draws):
         in_warmup = iteration < warmup
         step = torch.tensor([a.step if in_warmup else a.final for a in adaptation]).double()
@@ -56,5 +56,5 @@ def sample(log_density, q, *, length, warmup, draws, seed):
         if in_warmup:
             adaptation = [a.update(float(p)) for a, p in zip(adaptation, accept, strict=True)]
         else:
-            kept.append(q)
-    return torch.stack(kept, 1)
+            positions.append(q)
+    return torch.stack(positions, 1)
