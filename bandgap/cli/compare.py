@@ -10,13 +10,15 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_exist,
     check_inputs,
-    chosen_descriptor,
     descriptor_cache,
+    load_features,
     load_gaps,
     load_structures,
     print_note,
 )
+from bandgap.cli.options import species_list
 from bandgap.cli.report import print_table
 from bandgap.cli.request_options import parse_settings, takes_engine, takes_labels
 from bandgap.cli.training import check_source, source_path
@@ -49,6 +51,7 @@ def compare(
     labels: LabelChoice,
     preset: options.OwnPreset = None,
     species: options.OwnSpecies = None,
+    features: options.Features = "",
     methods: Annotated[
         list[str],
         typer.Option(
@@ -101,6 +104,7 @@ def compare(
     from bandgap.transfer import check_method_name
 
     check_inputs(structures, labels)
+    check_exist([Path(features)] if features else [])
     check_table_folder(out, RESULTS)
     folder = source_path(source)
     check_source(folder)
@@ -126,9 +130,9 @@ def compare(
         facts_by_method,
         levels_of,
     )
+    from bandgap.sources.no_source import named_descriptor
 
     set_threads()
-    descriptor = chosen_descriptor(preset, species)
     names = methods or quick_methods(transfers=folder is not None)
     settings_by_method = {name: settings_of(name, settings) for name in names}
     all_seeds = tuple(range(first_seed, first_seed + seeds))
@@ -139,6 +143,8 @@ def compare(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, labels)
+        records = load_features(records, features)
+        descriptor = named_descriptor(preset, species_list(species), records, gaps)
         refuse_tight_binding_gaps(levels, level_of_theory)
         compared = tables_for(
             [entrant_of(name).method for name in settings_by_method],

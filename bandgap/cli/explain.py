@@ -18,7 +18,7 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.report import print_table
 from bandgap.cli.request_options import takes_labels
-from bandgap.cli.run_inputs import inputs_of_run
+from bandgap.cli.run_inputs import features_of_run, inputs_of_run
 from bandgap.cli.zipped_run import takes_zipped_run
 
 
@@ -43,6 +43,8 @@ def explain(
             help="For a run with a baseline: table with its values for the new structures.",
         ),
     ] = None,
+    features: options.NewFeatures = "",
+    labelled_features: options.FeaturesOfRun = "",
     structures: options.StructuresOfRun = None,
     *,
     labels: LabelChoice,
@@ -54,6 +56,7 @@ def explain(
     change when the features of one element are replaced by their mean. Labelled structures and
     gaps are read from where `bandgap transfer` read them; options give another place.
     """
+    from bandgap.datasets.own_features import own_of_run, run_features
     from bandgap.storage.manifests import LABELS, read_manifest
 
     check_exist(new)
@@ -62,6 +65,9 @@ def explain(
     inputs = None
     if structures or labels.is_given or not (run / LABELS).is_file():
         inputs = inputs_of_run(manifest, run, source=Path(), structures=structures, labels=labels)
+    stored = str(manifest["request"].get("features", ""))
+    labelled_features = features_of_run(stored, run, given=labelled_features)
+    table = run_features(features, own_of_run(manifest))
     # Imported after the inputs were checked, because they import torch.
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
@@ -73,8 +79,16 @@ def explain(
     with progress_bars() as progress:
         data = None
         if inputs is not None:
-            data = load_labelled(inputs.structures, inputs.labels, baseline=name, progress=progress)
+            data = load_labelled(
+                inputs.structures,
+                inputs.labels,
+                baseline=name,
+                features=labelled_features,
+                progress=progress,
+            )
         records = load_structures(new, progress=progress)
+        if table is not None:
+            records = table.matched(records)
         explanations = explain_predictions(
             run,
             data,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bandgap.cli.options import species_list
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
@@ -236,15 +235,33 @@ def load_gaps(
 
 
 def load_labelled(
-    paths: Sequence[Path], choice: LabelChoice, *, baseline: str = "", progress: Progress
+    paths: Sequence[Path],
+    choice: LabelChoice,
+    *,
+    baseline: str = "",
+    features: str = "",
+    progress: Progress,
 ) -> LabelledSet:
-    """Read structures with their gaps, and with the baseline of this name if one is given."""
+    """Read structures with their gaps, and with baseline and own features if they are named."""
     from bandgap.datasets.table import LabelledSet
 
     records = load_structures(paths, progress=progress)
     gaps, level_of_theory = load_gaps(records, choice)
     baseline_eV = load_baseline(records, baseline, table=choice.table) if baseline else None
+    records = load_features(records, features)
     return LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline_eV)
+
+
+def load_features(records: list[StructureRecord], features: str) -> list[StructureRecord]:
+    """Return the records with their rows of a table of own features, if one is named."""
+    if not features:
+        return records
+    from bandgap.datasets.own_features import own_features
+
+    table = own_features(features)
+    joined = table.matched(records)
+    print_note(table.summary(joined))
+    return joined
 
 
 def load_baseline(records: Records, name: str, *, table: Path | None = None) -> NDArray[np.float64]:
@@ -295,11 +312,6 @@ def descriptor_of(preset: str | None, species: Sequence[str] | None) -> Descript
             "give either --preset (such as oe62-16) or --species (such as H C N O)."
         )
     return config_for(preset=preset, species=species)
-
-
-def chosen_descriptor(preset: str | None, species: str | None) -> DescriptorConfig | None:
-    """Return the descriptor settings of --preset or --species, None where neither is given."""
-    return descriptor_of(preset, species_list(species)) if preset or species else None
 
 
 def descriptor_cache() -> DescriptorCache:

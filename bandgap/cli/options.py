@@ -122,6 +122,27 @@ OwnSpecies = Annotated[
         "--species", metavar="SYMBOLS", help="With --source none: a descriptor of these elements."
     ),
 ]
+Features = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="Table of your own numbers for each structure (CSV, Parquet or npz, by id).",
+    ),
+]
+FeaturesOfRun = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="Own features of the labelled structures. Default: as in the command of the run.",
+    ),
+]
+NewFeatures = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="For a run with own features: table of its columns for the new structures.",
+    ),
+]
 Preset = Annotated[
     str | None,
     typer.Option(

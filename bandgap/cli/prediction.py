@@ -91,6 +91,7 @@ def predict(
     command resumes. FILE.json next to the table and next to the extXYZ file has the run, its
     settings and its warnings.
     """
+    from bandgap.datasets.own_features import own_of_run, run_features
     from bandgap.storage.manifests import read_manifest
 
     check_exist(structures)
@@ -101,6 +102,7 @@ def predict(
             "--baselines: this run was trained without a baseline. Leave the option out."
         )
     check_files(out, extxyz)
+    run_features(request.features, own_of_run(manifest))
     n_in_memory = min(IN_MEMORY, CHUNKS_IN_MEMORY * request.chunk_size)
     if is_unfinished(out):
         n_in_memory = 0
@@ -188,6 +190,7 @@ def compute_next(
         ),
     ] = True,
     baselines: Baselines = None,
+    features: options.NewFeatures = "",
     structures_out: Annotated[
         Path | None,
         typer.Option(
@@ -207,6 +210,7 @@ def compute_next(
     They are at the end of the table, with the reason. Structures that the run learned from or was
     tested on are left out, also with other ids, orders of atoms or cells.
     """
+    from bandgap.datasets.own_features import own_of_run, run_features
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.replacement import write_whole
     from bandgap.predictions.window import Window
@@ -224,8 +228,11 @@ def compute_next(
         raise typer.BadParameter(
             "--baselines: this run was trained without a baseline. Leave the option out."
         )
+    table = run_features(features, own_of_run(manifest))
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
+        if table is not None:
+            records = table.matched(records)
         baseline = load_baseline(records, name, table=baselines) if name else None
         # Imported after the inputs were checked, because they import torch.
         from bandgap.foundation.machine import set_threads

@@ -11,7 +11,7 @@ from bandgap.cli.inputs import (
 )
 from bandgap.cli.report import print_run
 from bandgap.cli.request_options import takes_engine, takes_labels
-from bandgap.cli.run_inputs import inputs_of_run
+from bandgap.cli.run_inputs import features_of_run, inputs_of_run
 from bandgap.cli.training import check_source, source_path
 from bandgap.cli.zipped_run import takes_zipped_run
 
@@ -24,6 +24,7 @@ def refit(
     out: options.Out,
     source: options.SourceOfRun = None,
     structures: options.StructuresOfRun = None,
+    features: options.FeaturesOfRun = "",
     *,
     labels: LabelChoice,
 ) -> None:
@@ -46,6 +47,7 @@ def refit(
         structures=structures,
         labels=labels,
     )
+    features = features_of_run(parent.request.features, run, given=features)
     check_inputs(inputs.structures, inputs.labels)
     source_folder = source_path(inputs.source)
     check_source(source_folder)
@@ -55,6 +57,7 @@ def refit(
             inputs.structures,
             inputs.labels,
             baseline=parent.request.baseline,
+            features=features,
             progress=progress,
         )
         # Imported after the inputs were checked, because they import torch.

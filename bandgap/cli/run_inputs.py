@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bandgap.cli.inputs import LabelChoice
+from bandgap.cli.inputs import LabelChoice, check_exist
 from bandgap.foundation.errors import InputError
 
 
@@ -58,6 +58,18 @@ def inputs_of_run(
         choice = stored_labels(manifest, run)
         check_present([] if choice.table is None else [choice.table], run, option="--labels")
     return RunInputs(source, paths, choice)
+
+
+def features_of_run(stored: str, run: Path, *, given: str) -> str:
+    """Return the table of own features that the user gives, else that of a run's request.
+
+    Raises InputError where it does not exist.
+    """
+    if given:
+        check_exist([Path(given)])
+    elif stored:
+        check_present([Path(stored)], run, option="its table of own features")
+    return given or stored
 
 
 def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:

@@ -9,6 +9,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
+    check_exist,
     check_inputs,
     descriptor_cache,
     descriptor_of,
@@ -168,6 +169,7 @@ def transfer(
     from bandgap.storage.result_folders import check_result_folder
 
     check_inputs(structures, labels)
+    check_exist([Path(request.features)] if request.features else [])
     if request.method is not None:
         from bandgap.transfer import check_method_name
 
@@ -176,7 +178,13 @@ def transfer(
     check_source(source_folder)
     check_result_folder(out, kind="run", inputs=[source_folder])
     with progress_bars() as progress:
-        data = load_labelled(structures, labels, baseline=request.baseline, progress=progress)
+        data = load_labelled(
+            structures,
+            labels,
+            baseline=request.baseline,
+            features=request.features,
+            progress=progress,
+        )
         folder = _transferred(
             source_folder,
             data,

@@ -227,11 +227,16 @@ def learnable_without_features(
     Parameters and errors are those of `learnable`.
     """
     from bandgap.descriptors.mbtr import obstacle  # loads ASE
+    from bandgap.descriptors.own import own_problem
 
     gaps = _checked_gaps(records, gaps_eV)
     usable = _usable(records, gaps)
-    structures = [records[i].atoms for i in usable]
-    problems = [None if atoms is None else obstacle(atoms, descriptor) for atoms in structures]
+    problems = [
+        None
+        if (atoms := records[i].atoms) is None
+        else obstacle(atoms, descriptor) or own_problem(records[i], descriptor.own)
+        for i in usable
+    ]
     return _table_of(
         records,
         gaps,

@@ -67,6 +67,33 @@ class Soap(Settings):
 
 
 @dataclass(frozen=True)
+class OwnColumns(Settings):
+    """The columns of the user's own table that a run learned from.
+
+    Parameters
+    ----------
+    columns
+        Headers, in the order of the features.
+    centres, scales
+        Mean and standard deviation of each over the structures of the training set.
+    file, sha256
+        Name of the table, and digest of its content.
+    """
+
+    columns: tuple[str, ...]
+    centres: tuple[float, ...]
+    scales: tuple[float, ...]
+    file: str
+    sha256: str
+
+    @property
+    def words(self) -> str:
+        """The columns and the table as text."""
+        more = f" and {len(self.columns) - 3:,} more" if len(self.columns) > 3 else ""
+        return f"{', '.join(self.columns[:3])}{more}, as in {self.file}"
+
+
+@dataclass(frozen=True)
 class GraphBody:
     """A trained graph network: its config, a digest of its weights, and the weights by name.
 

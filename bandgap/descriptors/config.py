@@ -9,6 +9,7 @@ Reference: H. Huo and M. Rupp, Unified representation of molecules and crystals 
 learning, Mach. Learn.: Sci. Technol. 3, 045017 (2022).
 """
 
+import copy
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors.block_settings import ElectronLevels, GraphBody, Soap
+from bandgap.descriptors.block_settings import ElectronLevels, GraphBody, OwnColumns, Soap
 from bandgap.descriptors.blocks import Block
 from bandgap.foundation.config import (
     STORED_UNLESS_DEFAULT,
@@ -48,6 +49,7 @@ BLOCKS: Mapping[str, Block] = Registry(
         "second_potential": "bandgap.descriptors.potentials.second:BLOCK",
         "graph": "bandgap.descriptors.graphs:BLOCK",
         "bonds": "bandgap.descriptors.bond_graphs:BLOCK",
+        "own": "bandgap.descriptors.own:BLOCK",
         "size": "bandgap.descriptors.size:BLOCK",
         "levels": "bandgap.descriptors.electron_levels:BLOCK",
     },
@@ -144,6 +146,8 @@ class DescriptorConfig(Settings):
         Add the readout of a graph network that a source model trained (module `graphs`).
     bonds
         Add properties and environments of the molecules from their bonds (module `bond_graphs`).
+    own
+        Add columns of the user's own table (module `own`).
     leaves_out_atoms
         Describe structures with elements beyond `species` too, as if their atoms were absent from
         the terms of the MBTR. The other blocks must know the elements.
@@ -165,6 +169,7 @@ class DescriptorConfig(Settings):
     second_potential: str = field(default=_NONE, metadata=STORED_UNLESS_DEFAULT)
     graph: GraphBody | None = None
     bonds: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
+    own: OwnColumns | None = field(default=None, metadata=STORED_UNLESS_DEFAULT)
     leaves_out_atoms: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
 
     def __post_init__(self) -> None:
@@ -190,6 +195,13 @@ class DescriptorConfig(Settings):
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings for another process, without the cached properties."""
         return {setting.name: getattr(self, setting.name) for setting in fields(self)}
+
+    @property
+    def without_own(self) -> "DescriptorConfig":
+        """The settings without the user's own columns, possibly without any block."""
+        rest = copy.copy(self)  # not checked: the size alone measures no similarity
+        object.__setattr__(rest, "own", None)
+        return rest
 
     @cached_property
     def elements(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -108,6 +109,17 @@ def featurize(
     if cache is not None:
         check_type(cache, DescriptorCache, name="cache")
     records = as_records(records)
+    if config.own is not None:
+        from bandgap.descriptors.own import with_own_features
+
+        settings: dict[str, Any] = {
+            "cache": cache,
+            "n_jobs": n_jobs,
+            "memory_budget_bytes": memory_budget_bytes,
+            "progress": progress,
+        }
+        describe = functools.partial(featurize, **settings)
+        return with_own_features(records, config, config.own, describe)
     _refuse_over_budget(config, len(records), memory_budget_bytes)
     n_bytes = estimate(config, len(records)).n_bytes
     if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:

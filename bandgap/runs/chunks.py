@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.datasets.own_features import own_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -126,6 +127,8 @@ def predict_chunks(
     items: Iterable[StructureRecord | PackedRecord] = records
     if has_workers and isinstance(records, Spool):
         items = records.packed()
+    if request.features:
+        items = own_features(request.features).joined(items)
     items_to_do = islice(items, first, None)
     # where the total is unknown, wait for PROCESSES_FROM records or for the end
     head = list(islice(items_to_do, PROCESSES_FROM)) if total_now() is None else []
@@ -168,12 +171,14 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     if plan.request.calibrated:
         names.append(CALIBRATOR)
     paths = [plan.model_folder / name for name in names]
+    features = plan.request.features
     facts = {
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
         "baseline": has_baseline,
         "interval": [plan.request.probability, plan.request.interval],
         "window": plan.request.window,
         "withhold_below_p": plan.request.withhold_below_p,
+        "features": own_features(features).table.sha256 if features else "",
         "widen": [plan.request.widen_below_p, plan.request.widen_factor],
         "version": version("bandgap"),
     }

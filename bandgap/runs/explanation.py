@@ -4,7 +4,7 @@ The labels of a run are not stored with it. So its labelled structures are read 
 against the run; their descriptors are mostly in the cache. A shipped model stores some of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,11 @@ from bandgap.descriptors import (
     featurize,
     similarity_features,
 )
+from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.own import own_columns
 from bandgap.foundation.arguments import as_folder, as_numbers
+from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.foundation.requests import checked_keywords
@@ -181,6 +184,8 @@ def training_table(
             f"explanation: the labelled structures are not those of the run ({stored:,} then, "
             f"{len(table):,} now, or other gaps or ids). Give the same files and gaps."
         )
+    own = run.descriptor.own
+    check_same_own(None if own is None else to_dict(own), own_columns(table.records))
     row_of_id = {id_: row for row, id_ in enumerate(table.ids)}
     rows = np.array([row_of_id[id_] for id_ in run.manifest["split"]["train"]], dtype=np.int64)
     learned = table.rows(rows)
@@ -188,6 +193,17 @@ def training_table(
         return learned
     described = featurize(learned.records, run.descriptor, cache=cache, progress=progress)
     return replace(learned, features=described.features)
+
+
+def check_same_own(then: Mapping[str, Any] | None, now: OwnColumns | None) -> None:
+    """Raise InputError unless the labelled structures have the own features of a run (or none)."""
+    if (then or {}).get("sha256") != (None if now is None else now.sha256):
+        file = (then or {}).get("file", "none")
+        raise InputError(
+            f"The own features of the labelled structures are not those of the run ({file} then, "
+            f"{'none' if now is None else now.file} now, or other values). Give the same table, "
+            "--features FILE."
+        )
 
 
 def explain_records(

@@ -20,6 +20,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT
+from bandgap.runs.explanation import check_same_own
 from bandgap.runs.parent_test import ParentTest, read_parent
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
 from bandgap.sources.cards import NO_SOURCE
@@ -103,6 +104,7 @@ def check_content(parent: ParentTest, prepared: Prepared) -> None:
             "gaps or ids). Its error does not apply to a fit of other data: give the same files, "
             "or train a new run with some held out."
         )
+    check_same_own(parent.manifest["descriptor"].get("own"), prepared.descriptor.own)
     level = parent.manifest["level_of_theory"]
     if level and level != prepared.theory_level:
         raise InputError(

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bandgap.datasets.gaps import baselines_from_info, gaps_from_numbers
+from bandgap.datasets.own_features import OwnFeatures, own_features, run_features
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, as_numbers
@@ -30,7 +31,7 @@ from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
 from bandgap.runs.unseen_elements import UnseenElementWarning, with_unseen_elements
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
-from bandgap.structures.ids import with_unique_ids
+from bandgap.structures.ids import stated_id, with_unique_ids
 from bandgap.structures.objects import items_of, records_of_item
 
 Floats = NDArray[np.float64]
@@ -93,6 +94,10 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     baseline
         Name of an entry of `info` with a cheaper gap that every structure has, such as
         "gap_pbe_eV". The difference to it is learned.
+    features
+        Your own numbers for each structure, to learn from beside the descriptor (alone with
+        `preset="none"`): a DataFrame indexed by id, a mapping of id to vector, or the path of a
+        table. It must have the structures of `fit` and of `predict`, by their ids (`info["id"]`).
     cache
         Folder of a descriptor cache, or a `DescriptorCache`. Cross-validation then computes every
         descriptor once.
@@ -129,6 +134,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         head: str | None = None,
         settings: Mapping[str, Any] | None = None,
         baseline: str = "",
+        features: object = None,
         conformal_share: float = 0.0,
         seed: int = 0,
         device: str = "auto",
@@ -144,6 +150,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.head = head
         self.settings = settings
         self.baseline = baseline
+        self.features = features
         self.conformal_share = conformal_share
         self.seed = seed
         self.device = device
@@ -183,7 +190,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             For a source that is missing or damaged.
         """
         request = self._request()
-        records = _usable_records(X)
+        records = _usable_records(X, self._own_features())
         gaps_eV = _gaps(y, records)
         data = LabelledSet(
             records, gaps_eV, self.level_of_theory, baseline_eV=self._baselines(records)
@@ -299,7 +306,8 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             widen_below_p=widen_below_p,
             widen_factor=widen_factor,
         ).interval_changes
-        records = _usable_records(X)
+        table = run_features(self.features, self.run_.descriptor.own)
+        records = _usable_records(X, table)
         predictions = predict_records(
             self.run_,
             records,
@@ -410,6 +418,9 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         settings = {} if self.settings is None else self.settings
         return TransferRequest(n_test=0, checkpoint_every=0, settings=settings, **fields)
 
+    def _own_features(self) -> OwnFeatures | None:
+        return None if self.features is None else own_features(self.features)
+
     def _cache(self) -> DescriptorCache | None:
         if self.cache is None or isinstance(self.cache, DescriptorCache):
             return self.cache
@@ -421,8 +432,13 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return baselines_from_info(records, key) if key else None
 
 
-def _usable_records(structures: object) -> list[StructureRecord]:
-    """Return one record for each item of X. Raises InputError for one that cannot be used."""
+def _usable_records(
+    structures: object, features: OwnFeatures | None = None
+) -> list[StructureRecord]:
+    """Return one record for each item of X, with its own features if a table is given.
+
+    Raises InputError for one that cannot be used.
+    """
     records = []
     for number, item in enumerate(items_of(structures), start=1):
         item_records = records_of_item(item, number=number)
@@ -434,9 +450,16 @@ def _usable_records(structures: object) -> list[StructureRecord]:
         (record,) = item_records
         if record.status == "refused":
             raise _refusal(number, record, record.problem)
+        if features is not None and not (record.file or stated_id(record.info)):
+            raise InputError(
+                f'structure {number} states no id: name it, atoms.info["id"] = "...", as in '
+                f"{features.table.file}."
+            )
         records.append(record)
     if not records:
         raise InputError("X contains no structures. Give at least one.")
+    if features is not None:
+        records = features.matched(records)
     return with_unique_ids(records)
 
 

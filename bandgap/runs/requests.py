@@ -141,6 +141,16 @@ class TransferRequest(Request):
             metavar="NAME",
         ),
     ] = ""
+    features: Annotated[
+        str,
+        Setting(
+            "Own features",
+            "Table of your own numbers for each structure (CSV, Parquet or npz, by id), such as "
+            "embeddings, to learn from them beside the descriptor; alone with --preset none. With "
+            "--source none; predictions need the same columns.",
+            metavar="FILE",
+        ),
+    ] = ""
     head: Annotated[
         str | None,
         Setting(
@@ -258,6 +268,14 @@ class PredictRequest(Request):
             metavar="FACTOR",
         ),
     ] = WIDEN_FACTOR
+    features: Annotated[
+        str,
+        Setting(
+            "Own features",
+            "For a run with own features: table of its columns for these structures.",
+            metavar="FILE",
+        ),
+    ] = ""
     calibrated: Annotated[
         bool,
         Setting(

@@ -18,9 +18,10 @@ import numpy as np
 
 from bandgap.datasets.checked import checked_set
 from bandgap.datasets.demo_files import folder_of_source
+from bandgap.datasets.own_features import own_features
 from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_without_features
-from bandgap.descriptors import DescriptorConfig, config_for
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
 from bandgap.evaluation.near_copies import tested_facts, tested_warnings
@@ -60,6 +61,7 @@ from bandgap.runs.unseen_elements import gap_facts
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
+from bandgap.sources.no_source import named_descriptor
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures.near_copies import NearCopies
 from bandgap.transfer import Method, TargetData
@@ -229,6 +231,8 @@ def prepare(
     check_type(request, TransferRequest, name="request")
     data = checked_set(data)
     _check_baseline(data, request)
+    if request.features and not any(record.own for record in data.records):
+        data = replace(data, records=own_features(request.features).matched(data.records))
     method, levels, _ = method_and_levels(
         request.method,
         request.levels,
@@ -240,9 +244,7 @@ def prepare(
     )
     request = request.changed(method=method, levels=levels)
     refuse_tight_binding_gaps(levels, data.level_of_theory)
-    descriptor = None
-    if request.preset or request.species:
-        descriptor = config_for(preset=request.preset, species=request.species)
+    descriptor = named_descriptor(request.preset, request.species, data.records, data.gaps_eV)
     origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
     config = origin.method.configure(request.settings)
     of_source = origin.sources is not None

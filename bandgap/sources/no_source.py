@@ -5,6 +5,7 @@ A method that does not use the source (Gaussian process, kernel ridge, trees) or
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
-from bandgap.descriptors import DescriptorConfig, descriptor_for, n_features
-from bandgap.descriptors.potentials import potential_obstacle, potentials_for
+from bandgap.descriptors import DescriptorConfig, config_for, descriptor_for, n_features
+from bandgap.descriptors.own import own_columns
+from bandgap.descriptors.potentials import NONE, potential_obstacle, potentials_for
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -71,6 +73,32 @@ def descriptor_for_labelled(
     return descriptor_for(elements, potential=first, second_potential=second)
 
 
+def named_descriptor(
+    preset: str | None,
+    species: Sequence[str] | None,
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+) -> DescriptorConfig | None:
+    """Return the descriptor of a preset or species, with the labelled records' own features.
+
+    It is None for the one of a source or for the elements of the structures. The preset `NONE` is
+    that of own features alone. Raises ConfigError for it without own features.
+    """
+    pairs = zip(records, gaps_eV, strict=False)
+    own = own_columns([record for record, gap in pairs if np.isfinite(gap)])
+    if preset == NONE:
+        if own is None:
+            raise ConfigError(
+                "preset none learns from your own features alone. Name their table, "
+                "`--features FILE`, or another preset."
+            )
+        return DescriptorConfig(own=own)
+    descriptor = config_for(preset=preset, species=species) if preset or species else None
+    if own is None:
+        return descriptor
+    return replace(descriptor or descriptor_for_labelled(records, gaps_eV), own=own)
+
+
 def potential_obstacle_for(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> str:
@@ -89,5 +117,5 @@ def refuse_descriptor_with_source(descriptor: DescriptorConfig | None) -> None:
     if descriptor is not None:
         raise ConfigError(
             "A descriptor is given together with a source model, which has its own. Leave out "
-            "`--preset` and `--species` (`descriptor`), or use no source: `--source none`."
+            "`--preset`, `--species` and `--features`, or use no source: `--source none`."
         )

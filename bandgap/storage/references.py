@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.manifests import versions
 from bandgap.structures import StructureRecord
+from bandgap.structures.records import OwnRow, OwnTable
 
 N_REFERENCES = 5
 TOLERANCE_EV = 2e-3  # float32 descriptors and weights on another machine differ by less
@@ -42,6 +43,7 @@ def reference_rows(
                 "pbc": atoms.pbc.tolist(),
                 "mean_eV": float(mean),
             }
+            | _own_values(record.own)
         )
     for row, value in zip(
         rows, [] if baseline_eV is None else baseline_eV, strict=baseline_eV is not None
@@ -93,8 +95,16 @@ def check_references(
         )
 
 
+def _own_values(row: OwnRow | None) -> dict[str, Any]:
+    if row is None:
+        return {}
+    return {"own": dict(zip(row.table.columns, row.values.tolist(), strict=True))}
+
+
 def _record(row: Mapping[str, Any]) -> StructureRecord:
+    values = row.get("own", {})
+    own = OwnRow(OwnTable(tuple(values), ""), np.array(list(values.values()))) if values else None
     atoms = Atoms(  # type: ignore[no-untyped-call]
         row["numbers"], row["positions"], cell=row["cell"], pbc=row["pbc"]
     )
-    return StructureRecord(row["id"], "reference", "extXYZ", atoms)
+    return StructureRecord(row["id"], "reference", "extXYZ", atoms, own=own)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
 
@@ -71,6 +72,23 @@ STREAM_LIMITS = Limits(  # for readers that do not keep the structures in memory
 )
 
 
+@dataclass(frozen=True)
+class OwnTable:
+    """The user's own table of numbers: its columns, its file, and the SHA-256 of its content."""
+
+    columns: tuple[str, ...]
+    file: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRow:
+    """Values (column,) of one structure in a table of the user."""
+
+    table: OwnTable
+    values: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class StructureRecord:
     """One structure of a file, or the reason why it is refused.
@@ -88,6 +106,8 @@ class StructureRecord:
     info
         Further values of the file: the key=value pairs of an extXYZ comment line (numbers as
         numbers, ids as text), other columns of a table, or the name of a CIF block.
+    own
+        The user's own features of the structure (`datasets.own_features`).
     """
 
     id: str
@@ -96,6 +116,7 @@ class StructureRecord:
     atoms: "Atoms | None"
     problems: tuple[Problem, ...] = ()
     info: Mapping[str, InfoValue] = field(default_factory=dict)
+    own: OwnRow | None = None
 
     @property
     def status(self) -> Status:
