@@ -1,5 +1,6 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -145,10 +146,15 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
         files = [] if origin == DATASET else _files()
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
+        own = read_run(run.id).manifest["descriptor"].get("own")
+        features = _features_table(own) if own else None
         if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
             return
         if dataset is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
+            return
+        if own and features is None:
+            st.error("This run needs the table of its own features for these structures.")
             return
         try:
             baselines = (
@@ -162,6 +168,7 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
                 run,
                 key=session.form_key("predict"),
                 baselines=baselines,
+                features="" if features is None else stores.stored_table(features),
             )
             store_shipped_run(stores.jobs(), stores.library(), run)
             if dataset is None:
@@ -173,7 +180,7 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
             frame.problem(error)
             return
     session.choose("prediction", job.id)
-    uploads.release(*files, table)
+    uploads.release(*files, table, features)
     session.renew("predict")
     st.rerun()
 
@@ -197,6 +204,18 @@ def _baseline_table(name: str) -> Any:
         help=f"This run corrects {name}, so every structure needs it: a column headed id or file, "
         f"and a column {name}. Without a table it is taken from the structures' own numbers."
         + help_link("how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"),
+    )
+
+
+def _features_table(own: Mapping[str, Any]) -> Any:
+    return st.file_uploader(
+        "Own features of these structures",
+        type=["csv", "tsv", "txt", "parquet", "npz"],
+        help=words.escaped(
+            f"The {len(own['columns']):,} columns of {own['file']} that this run learned from, "
+            f"such as {own['columns'][0]}, by the ids of the structures."
+        )
+        + help_link("how-to/own-features", "Learn from your own features"),
     )
 
 

@@ -102,7 +102,7 @@ def predict(
             "--baselines: this run was trained without a baseline. Leave the option out."
         )
     check_files(out, extxyz)
-    run_features(request.features, own_of_run(manifest))
+    own = run_features(request.features, own_of_run(manifest))
     n_in_memory = min(IN_MEMORY, CHUNKS_IN_MEMORY * request.chunk_size)
     if is_unfinished(out):
         n_in_memory = 0
@@ -136,7 +136,7 @@ def predict(
 
             counts = write_growing_table(
                 records,
-                ChunkPlan(model, request, cache=descriptor_cache()),
+                ChunkPlan(model, request, cache=descriptor_cache(), own=own),
                 out=out,
                 extxyz=extxyz,
                 baseline_eV=baseline,

@@ -120,17 +120,23 @@ def own_features(source: object, *, name: str = "features") -> OwnFeatures:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{source}: the features cannot be read ({error.strerror}).") from error
+    return read_features(content, path.name)
+
+
+def read_features(content: bytes, name: str) -> OwnFeatures:
+    """Return the own features in a file's content; `name` is that of the file."""
+    suffix = Path(name).suffix.lower()
     readers = {".parquet": _read_parquet, ".npz": _read_npz}
     readers |= dict.fromkeys((".csv", ".tsv", ".txt"), _read_csv)
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path.name}: unknown format. Accepted: {ACCEPTED}.")
+    if suffix not in readers:
+        raise InputError(f"{name}: unknown format. Accepted: {ACCEPTED}.")
     try:
-        frame = readers[path.suffix.lower()](content, path.name)
+        frame = readers[suffix](content, name)
     except (ValueError, KeyError, OSError, EOFError) as error:  # of pandas, numpy and pyarrow
         raise InputError(
-            f"{path.name}: not a readable {path.suffix.lower()} file ({printable(str(error))})."
+            f"{name}: not a readable {suffix} file ({printable(str(error))})."
         ) from error
-    return _checked(frame, path.name, hashlib.sha256(content).hexdigest())
+    return _checked(frame, name, hashlib.sha256(content).hexdigest())
 
 
 def with_run_features(

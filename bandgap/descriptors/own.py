@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.blocks import Block, NoFeaturesError
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.structures import Problem, StructureRecord
 
 if TYPE_CHECKING:
@@ -97,10 +97,18 @@ def _no_row(atoms: "Atoms", own: OwnColumns) -> NDArray[Any]:
     raise NoFeaturesError(f"has no own features ({own.words}): they belong to a record.")
 
 
+def _refuse(own: OwnColumns) -> None:
+    raise ConfigError(
+        f"This run learned from own features ({own.words}), which a structure alone does not "
+        "have. Use a run without, or `bandgap predict --features FILE`."
+    )
+
+
 BLOCK: Final = Block(
     "own",
     width=lambda own: 0 if own is None else len(own.columns),
     name=lambda own: "own features",
     describe=_no_row,
     measures_similarity=True,
+    check=_refuse,
 )

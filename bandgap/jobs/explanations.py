@@ -63,6 +63,7 @@ def start_explanation(
             "dataset": predicted.payload["dataset"],
             "prediction": prediction,
             "baselines": predicted.payload.get("baselines"),
+            "features": predicted.payload.get("features"),
             "row": None if n <= ALL_UP_TO else row,
             "n": n,
         },

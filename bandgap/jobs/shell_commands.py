@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bandgap.jobs.demos import DEMOS
@@ -32,6 +33,7 @@ def stored_command(manifest: Mapping[str, Any], *, source: str = "") -> str:
     inputs = manifest.get("inputs") or {}
     refit = manifest.get("refit")
     request = TransferRequest.of({**manifest["request"], **(refit or {}).get("request", {})})
+    request = request.changed(features=Path(request.features).name if request.features else "")
     shipped = source if source in (*_SHIPPED, NO_SOURCE) else SOURCE
     options = [("--source", str(inputs.get("source", shipped)))]
     options += [("--structures", str(path)) for path in inputs.get("structures", [STRUCTURES])]
@@ -63,6 +65,8 @@ def predict_command(
     options = [("--model", REFIT if refitted else RUN), ("--structures", "NEW")]
     if transfer.baseline:
         options.append(("--baselines", "BASELINES.csv"))
+    if transfer.features:
+        options.append(("--features", "FEATURES.csv"))
     if request is not None:
         options += request.command_options()
     return _command("predict", [*options, ("--out", "predictions.csv")])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.own_features import own_features
+from bandgap.datasets.own_features import OwnFeatures
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -72,7 +72,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkPlan:
-    """How an input is predicted: folder of the run, request, and cache of descriptors.
+    """How an input is predicted: folder of the run, request, cache, and own features, if any.
 
     The rows do not depend on the request's `chunk_size` and `n_jobs`.
     """
@@ -80,6 +80,7 @@ class ChunkPlan:
     model_folder: Path
     request: PredictRequest = PredictRequest()
     cache: DescriptorCache | None = None
+    own: OwnFeatures | None = None
 
 
 def predict_chunks(
@@ -127,8 +128,8 @@ def predict_chunks(
     items: Iterable[StructureRecord | PackedRecord] = records
     if has_workers and isinstance(records, Spool):
         items = records.packed()
-    if request.features:
-        items = own_features(request.features).joined(items)
+    if plan.own is not None:
+        items = plan.own.joined(items)
     items_to_do = islice(items, first, None)
     # where the total is unknown, wait for PROCESSES_FROM records or for the end
     head = list(islice(items_to_do, PROCESSES_FROM)) if total_now() is None else []
@@ -171,14 +172,13 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     if plan.request.calibrated:
         names.append(CALIBRATOR)
     paths = [plan.model_folder / name for name in names]
-    features = plan.request.features
     facts = {
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
         "baseline": has_baseline,
         "interval": [plan.request.probability, plan.request.interval],
         "window": plan.request.window,
         "withhold_below_p": plan.request.withhold_below_p,
-        "features": own_features(features).table.sha256 if features else "",
+        "features": "" if plan.own is None else plan.own.table.sha256,
         "widen": [plan.request.widen_below_p, plan.request.widen_factor],
         "version": version("bandgap"),
     }
@@ -284,7 +284,7 @@ def _predict_by(
 ) -> Generator[Chunk, None, None]:
     """Yield the chunks in order, predicted by the processes of `map_function`."""
     # the cache is a file of this machine
-    worker_plan = replace(plan, cache=None) if engine_in_use().remote else plan
+    worker_plan = replace(plan, cache=None if engine_in_use().remote else plan.cache, own=None)
     pending: deque[_Records] = deque()
 
     def arguments() -> Iterator[tuple[_Task, ChunkPlan]]:

@@ -35,6 +35,11 @@ def home() -> Home:
     return jobs().home
 
 
+def stored_table(upload: Any) -> str:
+    """Store an uploaded table of own features; return its place, digest/name."""
+    return f"{home().save_upload(upload.getvalue())}/{upload.name}"
+
+
 def jobs() -> JobStore:
     """Return the table of jobs."""
     return _jobs(os.environ.get("BANDGAP_HOME", ""))

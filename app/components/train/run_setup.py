@@ -155,6 +155,8 @@ def setup_form(
         requests = tested_alike(requests, lacking, methods)
         problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
         problem = problem or levels_obstacle(requests, dataset)
+        if base.features and source.id != NO_SOURCE:
+            problem = problem or _FEATURES_WITH_SOURCE
         if not problem:
             requests = with_first_answer(
                 requests,
@@ -398,9 +400,15 @@ def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> st
         title.append(names.get(request.levels or "", "electron levels"))
     if request.baseline:
         title.append(f"difference to {request.baseline}")
+    if request.features:
+        title.append(f"own features{' alone' if request.preset else ''}")
     return ", ".join(title)
 
 
+_FEATURES_WITH_SOURCE = (
+    "Your own features are learned without a source model, which has its own descriptor. Choose "
+    "No source model, or remove the table under More settings."
+)
 _DATA_HELP = "The labelled crystals that the transfer learns from."
 _SOURCE_HELP = (
     "The network that was trained on many structures; the transfer moves it to your crystals. "

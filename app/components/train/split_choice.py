@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.components.shared import words
+from app.components.shared import stores, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
@@ -162,6 +162,15 @@ def choose_split(
                 "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
             ),
         )
+        upload = st.file_uploader(
+            "Your own features",
+            type=["csv", "tsv", "txt", "parquet", "npz"],
+            key="train-features",
+            help=_FEATURES_HELP + help_link("how-to/own-features", "Learn from your own features"),
+        )
+        is_alone = st.checkbox(
+            "Learn from your own features alone", disabled=upload is None, key="train-alone"
+        )
         drawn = draw_fields(TransferRequest, key="train")
         warmup = st.number_input(
             "Warm-up iterations",
@@ -211,6 +220,8 @@ def choose_split(
         conformal_share=share / 100,
         levels=levels_name,
         baseline=baseline,
+        features="" if upload is None else stores.stored_table(upload),
+        preset="none" if upload is not None and is_alone else None,
         **drawn,
     )
     st.caption(split_sentence(request, total=total))
@@ -282,6 +293,11 @@ _BASELINE_HELP = (
     "of the table on the page Data, or a number of extXYZ files whose name states its unit, such "
     "as gap_pbe_eV. Every method then learns what a straight line in it leaves. Structures without "
     "it are left out, and predictions need it too."
+)
+_FEATURES_HELP = (
+    "A table (CSV, Parquet or npz) of numbers of your own for each structure, by its id, such as "
+    "embeddings of another program. Learned from beside the descriptor or alone, without a source "
+    "model; predictions need the same columns."
 )
 _BONDS_MISSING = (
     " RDKit is not installed on this server: `pip install -c constraints.txt .` in the folder of "

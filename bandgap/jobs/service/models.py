@@ -11,6 +11,7 @@ import numpy as np
 
 from bandgap.datasets.gaps import baselines_from_info
 from bandgap.descriptors import Descriptors
+from bandgap.descriptors.config import BLOCKS
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError, InputError
@@ -58,8 +59,14 @@ class ServedModel:
 
     @classmethod
     def load(cls, folder: Path, *, name: str) -> Self:
-        """Load a run; raises ArtifactError when it is missing, damaged or fails its self-check."""
-        return cls(name, load_run(folder), load_calibrator(folder), _fingerprint_of(folder))
+        """Load a run; raises ArtifactError when it is missing, damaged or fails its self-check.
+
+        Raises ConfigError for a run with own features.
+        """
+        run = load_run(folder)
+        if run.descriptor.own is not None:
+            BLOCKS["own"].check(run.descriptor.own)
+        return cls(name, run, load_calibrator(folder), _fingerprint_of(folder))
 
     def facts(self) -> Row:
         """Return the entry of the model in GET /models."""

@@ -11,7 +11,7 @@ from bandgap.jobs.explanations import explanation_path
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.prediction import baseline_of
-from bandgap.jobs.tasks.records import dataset_of, labelled_set, spool_records
+from bandgap.jobs.tasks.records import dataset_of, labelled_set, spool_records, uploaded_features
 
 if TYPE_CHECKING:
     from bandgap.datasets.table import Table
@@ -40,12 +40,20 @@ def explain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     training: Table | StoredLabels | None = stored_labels(folder)
     if training is None:
         learned_from = library.dataset(run.workspace, run.dataset)
-        data = labelled_set(library, learned_from, baseline=run.request.baseline, progress=progress)
+        data = labelled_set(
+            library,
+            learned_from,
+            baseline=run.request.baseline,
+            features=run.request.features,
+            progress=progress,
+        )
         training = training_table(stored, data, cache=cache, progress=progress)
     spool = spool_records(library, dataset, progress=progress)
     row = job.payload["row"]
     first, end = (0, len(spool)) if row is None else (int(row), int(row) + 1)
     records = list(islice(iter(spool), first, end))
+    if table := uploaded_features(home, job.payload.get("features") or ""):
+        records = table.matched(records)
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
     explanations = explain_records(
         stored,

@@ -27,9 +27,16 @@ from bandgap.jobs.listing import labelled_rows, names_and_numbers
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.data import write_shapes
-from bandgap.jobs.tasks.records import baseline_unit, dataset_of, spool_records, verdict
+from bandgap.jobs.tasks.records import (
+    baseline_unit,
+    dataset_of,
+    spool_records,
+    uploaded_features,
+    verdict,
+)
 from bandgap.predictions.table import STATUSES
 from bandgap.runs.requests import PredictRequest
+from bandgap.storage.manifests import read_manifest
 from bandgap.structures.shapes import has_shapes
 
 if TYPE_CHECKING:
@@ -46,6 +53,7 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     Returns the numbers of rows by status.
     """
+    from bandgap.datasets.own_features import own_of_run, run_features
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.growing_store import GrowingPrediction
@@ -66,11 +74,18 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     labelled = labelled_rows(library, dataset.id)
     if labelled.size != len(records):
         labelled = np.zeros(len(records), dtype=bool)
+    table = uploaded_features(home, job.payload.get("features", ""))
+    own = own_of_run(read_manifest(home.run_folder(run_id), kind="run"))
+    if table is not None:
+        table.check_columns(own)
+    elif own is not None:
+        run_features(None, own)  # raises InputError
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
     plan = ChunkPlan(  # not calibrated: the dashboard applies a stored calibrator
         home.run_folder(run_id),
         PredictRequest(chunk_size=CHUNK, calibrated=False),
         cache=DescriptorCache(home.cache),
+        own=table,
     )
     work = [
         work_of(plan, has_baseline=baseline is not None),

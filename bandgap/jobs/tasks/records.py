@@ -18,6 +18,7 @@ from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
+    from bandgap.datasets.own_features import OwnFeatures
     from bandgap.datasets.table import LabelledSet
     from bandgap.structures import StructureRecord
     from bandgap.structures.spool import Spool
@@ -67,13 +68,20 @@ def _records(
 
 
 def labelled_set(
-    library: Library, dataset: Dataset, *, baseline: str = "", licence: str = "", progress: Progress
+    library: Library,
+    dataset: Dataset,
+    *,
+    baseline: str = "",
+    features: str = "",
+    licence: str = "",
+    progress: Progress,
 ) -> LabelledSet:
     """Return the structures with a gap that are not refused.
 
     `baseline` names a number of the structures in the store. It becomes the set's baseline, NaN
-    where a structure has none. Raises InputError when the files no longer contain the checked
-    structures, and when the name of the baseline has no unit.
+    where a structure has none. `features` is the place of an uploaded table of own features. Raises
+    InputError when the files no longer contain the checked structures, when the name of the
+    baseline has no unit, and for a table that cannot be used.
     """
     from bandgap.datasets.table import LabelledSet
 
@@ -93,13 +101,29 @@ def labelled_set(
     if baseline:
         values = [verdicts[k].info.get(baseline, np.nan) for k in usable_rows]
         baseline_eV = np.array(values, dtype=np.float64) * TO_EV[unit]
+    labelled = [records[k] for k in usable_rows]
+    if table := uploaded_features(library.home, features):
+        labelled = table.matched(labelled)
     return LabelledSet(
-        [records[k] for k in usable_rows],
+        labelled,
         gaps,
         level_of_theory=dataset.level_of_theory,
         licence=licence,
         baseline_eV=baseline_eV,
     )
+
+
+def uploaded_features(home: Home, place: str) -> OwnFeatures | None:
+    """Return an uploaded table of own features, None for no place (digest/name).
+
+    Raises InputError for a table that cannot be used, and where the upload is gone.
+    """
+    if not place:
+        return None
+    from bandgap.datasets.own_features import read_features
+
+    digest, _, name = place.partition("/")
+    return read_features(home.read_upload(digest), name)
 
 
 def baseline_unit(dataset: Dataset, name: str) -> Unit:
