@@ -9,6 +9,7 @@ import csv
 import dataclasses
 import hashlib
 import io
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,13 @@ def read_features(content: bytes, name: str) -> OwnFeatures:
         raise InputError(f"{name}: unknown format. Accepted: {ACCEPTED}.")
     try:
         frame = readers[suffix](content, name)
-    except (ValueError, KeyError, OSError, EOFError) as error:  # of pandas, numpy and pyarrow
+    except (
+        ValueError,
+        KeyError,
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:  # of pandas, numpy and pyarrow
         raise InputError(
             f"{name}: not a readable {suffix} file ({printable(str(error))})."
         ) from error
@@ -220,6 +227,8 @@ def _read_parquet(content: bytes, name: str) -> "pd.DataFrame":
 def _read_npz(content: bytes, name: str) -> "pd.DataFrame":
     import pandas as pd
 
+    if content[:2] != b"PK":
+        raise InputError(f"{name}: not an npz file, which numpy.savez writes.")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         if {"ids", "features"} <= set(arrays):
             values = arrays["features"]

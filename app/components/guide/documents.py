@@ -34,6 +34,7 @@ GROUPS = MappingProxyType(
             "how-to/from-calculations-to-labels",
             "how-to/theory-levels-and-baselines",
             "how-to/electron-levels",
+            "how-to/own-features",
             "how-to/elements-that-the-source-lacks",
             "how-to/service",
             "how-to/cluster",
