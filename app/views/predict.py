@@ -146,14 +146,14 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
         files = [] if origin == DATASET else _files()
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
-        own = read_run(run.id).manifest["descriptor"].get("own")
-        features = _features_table(own) if own else None
+        user_features = read_run(run.id).manifest["descriptor"].get("user_features")
+        features = _features_table(user_features) if user_features else None
         if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
             return
         if dataset is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
-        if own and features is None:
+        if user_features and features is None:
             st.error("This run needs the table of its own features for these structures.")
             return
         try:
@@ -207,13 +207,14 @@ def _baseline_table(name: str) -> Any:
     )
 
 
-def _features_table(own: Mapping[str, Any]) -> Any:
+def _features_table(user_features: Mapping[str, Any]) -> Any:
     return st.file_uploader(
         "Own features of these structures",
         type=["csv", "tsv", "txt", "parquet", "npz"],
         help=words.escaped(
-            f"The {len(own['columns']):,} columns of {own['file']} that this run learned from, "
-            f"such as {own['columns'][0]}, by the ids of the structures."
+            f"The {len(user_features['columns']):,} columns of {user_features['file']} "
+            f"that this run learned from, such as {user_features['columns'][0]}, "
+            "by the ids of the structures."
         )
         + help_link("how-to/own-features", "Learn from your own features"),
     )

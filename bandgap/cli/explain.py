@@ -66,7 +66,7 @@ def explain(
     if structures or labels.is_given or not (run / LABELS).is_file():
         inputs = inputs_of_run(manifest, run, source=Path(), structures=structures, labels=labels)
     stored = str(manifest["request"].get("features", ""))
-    labelled_features = features_of_run(stored, run, given=labelled_features)
+    labelled_features = features_of_run(stored, run, named_file=labelled_features)
     table = run_features(features, own_of_run(manifest))
     # Imported after the inputs were checked, because they import torch.
     from bandgap.foundation.csv_tables import csv_of_columns

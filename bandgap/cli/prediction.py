@@ -91,7 +91,6 @@ def predict(
     command resumes. FILE.json next to the table and next to the extXYZ file has the run, its
     settings and its warnings.
     """
-    from bandgap.datasets.own_features import own_of_run, run_features
     from bandgap.storage.manifests import read_manifest
 
     check_exist(structures)
@@ -102,7 +101,11 @@ def predict(
             "--baselines: this run was trained without a baseline. Leave the option out."
         )
     check_files(out, extxyz)
-    own = run_features(request.features, own_of_run(manifest))
+    user_features = None
+    if request.features or "user_features" in manifest["descriptor"]:
+        from bandgap.datasets.own_features import own_of_run, run_features
+
+        user_features = run_features(request.features, own_of_run(manifest))
     n_in_memory = min(IN_MEMORY, CHUNKS_IN_MEMORY * request.chunk_size)
     if is_unfinished(out):
         n_in_memory = 0
@@ -136,7 +139,7 @@ def predict(
 
             counts = write_growing_table(
                 records,
-                ChunkPlan(model, request, cache=descriptor_cache(), own=own),
+                ChunkPlan(model, request, cache=descriptor_cache(), user_features=user_features),
                 out=out,
                 extxyz=extxyz,
                 baseline_eV=baseline,

@@ -47,7 +47,7 @@ def refit(
         structures=structures,
         labels=labels,
     )
-    features = features_of_run(parent.request.features, run, given=features)
+    features = features_of_run(parent.request.features, run, named_file=features)
     check_inputs(inputs.structures, inputs.labels)
     source_folder = source_path(inputs.source)
     check_source(source_folder)

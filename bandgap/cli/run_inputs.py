@@ -60,16 +60,16 @@ def inputs_of_run(
     return RunInputs(source, paths, choice)
 
 
-def features_of_run(stored: str, run: Path, *, given: str) -> str:
+def features_of_run(stored: str, run: Path, *, named_file: str) -> str:
     """Return the table of own features that the user gives, else that of a run's request.
 
     Raises InputError where it does not exist.
     """
-    if given:
-        check_exist([Path(given)])
+    if named_file:
+        check_exist([Path(named_file)])
     elif stored:
         check_present([Path(stored)], run, option="its table of own features")
-    return given or stored
+    return named_file or stored
 
 
 def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:

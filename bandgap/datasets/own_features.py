@@ -57,7 +57,7 @@ class OwnFeatures:
             if row is None:
                 yield item
                 continue
-            record = dataclasses.replace(record, own=OwnRow(self.table, self.values[row]))
+            record = dataclasses.replace(record, user_features=OwnRow(self.table, self.values[row]))
             if isinstance(item, PackedRecord):
                 yield dataclasses.replace(item, record=record)
             else:
@@ -66,7 +66,7 @@ class OwnFeatures:
     def matched(self, records: Sequence[StructureRecord]) -> list[StructureRecord]:
         """Return the records with their rows; raise InputError if no record has one."""
         joined = [item for item in self.joined(records) if isinstance(item, StructureRecord)]
-        if records and all(record.own is None for record in joined):
+        if records and all(record.user_features is None for record in joined):
             raise InputError(
                 f"{self.table.file}: no row has the id of a structure. Ids in the table: "
                 f"{_listed(self.ids)}; of the structures: {_listed([r.id for r in records])}."
@@ -75,25 +75,25 @@ class OwnFeatures:
 
     def summary(self, records: Sequence[StructureRecord]) -> str:
         """Return how many of the joined records have a row."""
-        lacking = [record.id for record in records if record.own is None]
+        lacking = [record.id for record in records if record.user_features is None]
         without = f"; none for {_listed(lacking)}" if lacking else ""
         return (
             f"{len(self.table.columns):,} own features of {len(records) - len(lacking):,} of "
             f"{len(records):,} structures in {self.table.file}{without}."
         )
 
-    def check_columns(self, own: OwnColumns | None) -> None:
+    def check_columns(self, user_features: OwnColumns | None) -> None:
         """Raise InputError unless the table has the columns that a run learned from."""
-        if own is None:
+        if user_features is None:
             raise InputError(
                 f"{self.table.file}: this run learned from no own features. Leave out --features."
             )
-        lacking = [name for name in own.columns if name not in self.table.columns]
+        lacking = [name for name in user_features.columns if name not in self.table.columns]
         if lacking:
             raise InputError(
-                f"{self.table.file}: {len(lacking):,} of the {len(own.columns):,} columns that "
-                f"this run learned from are missing: {_listed(lacking)}. Found: "
-                f"{_listed(self.table.columns)}. Make the table as {own.file} was made."
+                f"{self.table.file}: {len(lacking):,} of the {len(user_features.columns):,} "
+                f"columns that this run learned from are missing: {_listed(lacking)}. Found: "
+                f"{_listed(self.table.columns)}. Make the table as {user_features.file} was made."
             )
 
 
@@ -147,33 +147,33 @@ def read_features(content: bytes, name: str) -> OwnFeatures:
 
 
 def with_run_features(
-    records: list[StructureRecord], features: object, own: OwnColumns | None
+    records: list[StructureRecord], features: object, user_features: OwnColumns | None
 ) -> list[StructureRecord]:
     """Return records with the rows of a table of own features, if a run needs one.
 
     Errors are those of `run_features`. Records may have their rows already.
     """
-    if not _is_given(features) and any(record.own for record in records):
+    if not _is_given(features) and any(record.user_features for record in records):
         return records
-    table = run_features(features, own)
+    table = run_features(features, user_features)
     return records if table is None else table.matched(records)
 
 
-def run_features(features: object, own: OwnColumns | None) -> OwnFeatures | None:
+def run_features(features: object, user_features: OwnColumns | None) -> OwnFeatures | None:
     """Return the table of own features for a prediction, None for a run without.
 
     Raises InputError unless it has the columns that the run learned from.
     """
     if _is_given(features):
         table = own_features(features)
-        table.check_columns(own)
+        table.check_columns(user_features)
         return table
-    if own is None:
+    if user_features is None:
         return None
     raise InputError(
-        f"This run learned from {len(own.columns):,} own features ({own.words}). Name their table "
-        "for these structures: --features FILE (on the page Predict, below the files; in Python, "
-        "features)."
+        f"This run learned from {len(user_features.columns):,} own features "
+        f"({user_features.words}). Name their table for these structures: --features FILE "
+        "(on the page Predict, below the files; in Python, features)."
     )
 
 
@@ -183,7 +183,7 @@ def _is_given(features: object) -> bool:
 
 def own_of_run(manifest: Mapping[str, Any]) -> OwnColumns | None:
     """Return the own features in a run's manifest."""
-    values = manifest["descriptor"].get("own")
+    values = manifest["descriptor"].get("user_features")
     return None if values is None else from_dict(OwnColumns, values)
 
 

@@ -227,14 +227,14 @@ def learnable_without_features(
     Parameters and errors are those of `learnable`.
     """
     from bandgap.descriptors.mbtr import obstacle  # loads ASE
-    from bandgap.descriptors.own import own_problem
+    from bandgap.descriptors.user_features import own_problem
 
     gaps = _checked_gaps(records, gaps_eV)
     usable = _usable(records, gaps)
     problems = [
         None
         if (atoms := records[i].atoms) is None
-        else obstacle(atoms, descriptor) or own_problem(records[i], descriptor.own)
+        else obstacle(atoms, descriptor) or own_problem(records[i], descriptor.user_features)
         for i in usable
     ]
     return _table_of(

@@ -49,7 +49,7 @@ BLOCKS: Mapping[str, Block] = Registry(
         "second_potential": "bandgap.descriptors.potentials.second:BLOCK",
         "graph": "bandgap.descriptors.graphs:BLOCK",
         "bonds": "bandgap.descriptors.bond_graphs:BLOCK",
-        "own": "bandgap.descriptors.own:BLOCK",
+        "user_features": "bandgap.descriptors.user_features:BLOCK",
         "size": "bandgap.descriptors.size:BLOCK",
         "levels": "bandgap.descriptors.electron_levels:BLOCK",
     },
@@ -147,7 +147,7 @@ class DescriptorConfig(Settings):
     bonds
         Add properties and environments of the molecules from their bonds (module `bond_graphs`).
     own
-        Add columns of the user's own table (module `own`).
+        Add columns of the user's own table (module `user_features`).
     leaves_out_atoms
         Describe structures with elements beyond `species` too, as if their atoms were absent from
         the terms of the MBTR. The other blocks must know the elements.
@@ -169,7 +169,7 @@ class DescriptorConfig(Settings):
     second_potential: str = field(default=_NONE, metadata=STORED_UNLESS_DEFAULT)
     graph: GraphBody | None = None
     bonds: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
-    own: OwnColumns | None = field(default=None, metadata=STORED_UNLESS_DEFAULT)
+    user_features: OwnColumns | None = field(default=None, metadata=STORED_UNLESS_DEFAULT)
     leaves_out_atoms: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
 
     def __post_init__(self) -> None:
@@ -199,9 +199,9 @@ class DescriptorConfig(Settings):
     @property
     def without_own(self) -> "DescriptorConfig":
         """The settings without the user's own columns, possibly without any block."""
-        rest = copy.copy(self)  # not checked: the size alone measures no similarity
-        object.__setattr__(rest, "own", None)
-        return rest
+        other_blocks = copy.copy(self)  # not checked: the size alone measures no similarity
+        object.__setattr__(other_blocks, "user_features", None)
+        return other_blocks
 
     @cached_property
     def elements(self) -> tuple[str, ...]:

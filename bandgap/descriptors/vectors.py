@@ -4,7 +4,7 @@ import contextlib
 import functools
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
+from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
@@ -109,9 +110,7 @@ def featurize(
     if cache is not None:
         check_type(cache, DescriptorCache, name="cache")
     records = as_records(records)
-    if config.own is not None:
-        from bandgap.descriptors.own import with_own_features
-
+    if config.user_features is not None:
         settings: dict[str, Any] = {
             "cache": cache,
             "n_jobs": n_jobs,
@@ -119,7 +118,7 @@ def featurize(
             "progress": progress,
         }
         describe = functools.partial(featurize, **settings)
-        return with_own_features(records, config, config.own, describe)
+        return _with_own_features(records, config, config.user_features, describe)
     _refuse_over_budget(config, len(records), memory_budget_bytes)
     n_bytes = estimate(config, len(records)).n_bytes
     if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:
@@ -147,6 +146,46 @@ def featurize(
                 n_computed += int(is_computed and not isinstance(row, str))
             progress(Update("descriptors", n_done, total))
     return Descriptors(features=features, problems=tuple(problems), n_computed=n_computed)
+
+
+def _with_own_features(
+    records: Sequence[StructureRecord],
+    config: DescriptorConfig,
+    user_features: OwnColumns,
+    describe: Callable[[Sequence[StructureRecord], DescriptorConfig], Descriptors],
+) -> Descriptors:
+    """Return the vectors of `describe` with the own features before the size and the levels."""
+    from bandgap.descriptors.user_features import own_problem
+
+    other_blocks = config.without_own
+    n = len(records)
+    if other_blocks.terms or other_blocks.blocks:
+        described = describe(records, other_blocks)
+    else:
+        described = Descriptors(np.empty((n, 0), dtype=np.float32), (None,) * n, 0)
+    texts = [None if r.status == "refused" else own_problem(r, user_features) for r in records]
+    usable = [k for k, r in enumerate(records) if r.status != "refused" and texts[k] is None]
+    values = np.full((n, len(user_features.columns)), np.nan, dtype=np.float32)
+    places: dict[tuple[str, ...], list[int]] = {}
+    for k in usable:
+        row = records[k].user_features
+        assert row is not None  # `own_problem`
+        names = row.table.columns
+        if names not in places:
+            places[names] = [names.index(column) for column in user_features.columns]
+        values[k] = (row.values[places[names]] - user_features.centres) / user_features.scales
+    n_last = sum(
+        block.width(v) for block, v in other_blocks.blocks if not block.measures_similarity
+    )
+    first = described.features.shape[1] - n_last
+    parts = [described.features[:, :first], values, described.features[:, first:]]
+    features = np.hstack(parts)
+    problems = [
+        problem or (None if text is None else Problem("refused", text))
+        for problem, text in zip(described.problems, texts, strict=True)
+    ]
+    features[[problem is not None for problem in problems]] = np.nan
+    return Descriptors(features, tuple(problems), described.n_computed)
 
 
 def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_bytes: int) -> None:

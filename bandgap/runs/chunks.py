@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.own_features import OwnFeatures
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
@@ -43,6 +42,7 @@ from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
 
 if TYPE_CHECKING:
+    from bandgap.datasets.own_features import OwnFeatures
     from bandgap.evaluation.calibrators import Calibrator
 
 FIRST = 128  # structures that are predicted before processes are forked
@@ -80,7 +80,7 @@ class ChunkPlan:
     model_folder: Path
     request: PredictRequest = PredictRequest()
     cache: DescriptorCache | None = None
-    own: OwnFeatures | None = None
+    user_features: "OwnFeatures | None" = None
 
 
 def predict_chunks(
@@ -128,8 +128,8 @@ def predict_chunks(
     items: Iterable[StructureRecord | PackedRecord] = records
     if has_workers and isinstance(records, Spool):
         items = records.packed()
-    if plan.own is not None:
-        items = plan.own.joined(items)
+    if plan.user_features is not None:
+        items = plan.user_features.joined(items)
     items_to_do = islice(items, first, None)
     # where the total is unknown, wait for PROCESSES_FROM records or for the end
     head = list(islice(items_to_do, PROCESSES_FROM)) if total_now() is None else []
@@ -178,7 +178,7 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
         "interval": [plan.request.probability, plan.request.interval],
         "window": plan.request.window,
         "withhold_below_p": plan.request.withhold_below_p,
-        "features": "" if plan.own is None else plan.own.table.sha256,
+        "features": "" if plan.user_features is None else plan.user_features.table.sha256,
         "widen": [plan.request.widen_below_p, plan.request.widen_factor],
         "version": version("bandgap"),
     }
@@ -284,7 +284,9 @@ def _predict_by(
 ) -> Generator[Chunk, None, None]:
     """Yield the chunks in order, predicted by the processes of `map_function`."""
     # the cache is a file of this machine
-    worker_plan = replace(plan, cache=None if engine_in_use().remote else plan.cache, own=None)
+    worker_plan = replace(
+        plan, cache=None if engine_in_use().remote else plan.cache, user_features=None
+    )
     pending: deque[_Records] = deque()
 
     def arguments() -> Iterator[tuple[_Task, ChunkPlan]]:

@@ -27,7 +27,7 @@ from bandgap.descriptors import (
 )
 from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.own import own_columns
+from bandgap.descriptors.user_features import own_columns
 from bandgap.foundation.arguments import as_folder, as_numbers
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
@@ -184,8 +184,10 @@ def training_table(
             f"explanation: the labelled structures are not those of the run ({stored:,} then, "
             f"{len(table):,} now, or other gaps or ids). Give the same files and gaps."
         )
-    own = run.descriptor.own
-    check_same_own(None if own is None else to_dict(own), own_columns(table.records))
+    user_features = run.descriptor.user_features
+    check_same_own(
+        None if user_features is None else to_dict(user_features), own_columns(table.records)
+    )
     row_of_id = {id_: row for row, id_ in enumerate(table.ids)}
     rows = np.array([row_of_id[id_] for id_ in run.manifest["split"]["train"]], dtype=np.int64)
     learned = table.rows(rows)

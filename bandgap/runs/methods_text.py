@@ -16,7 +16,7 @@ _BLOCKS = {
     "potential": "features of a pretrained potential",
     "second_potential": "features of a second pretrained potential",
     "graph": "features of a graph network",
-    "own": "columns of a table of our own",
+    "user_features": "columns of a table of our own",
     "size": "the number of atoms",
     "levels": "HOMO, LUMO and gap by tight binding",
 }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bandgap.datasets.own_features import with_run_features
 from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
@@ -91,7 +90,11 @@ def predict_run(
     """
     request = check_type(request or PredictRequest(), PredictRequest, name="request")
     run, calibrator = load_for(model_folder, request)
-    records = with_run_features(as_records(structures), request.features, run.descriptor.own)
+    records = as_records(structures)
+    if request.features or run.descriptor.user_features is not None:
+        from bandgap.datasets.own_features import with_run_features
+
+        records = with_run_features(records, request.features, run.descriptor.user_features)
     baseline = None if baseline_eV is None else as_numbers(baseline_eV, name="baseline_eV")
     predictions = predict_records(
         run, records, baseline_eV=baseline, cache=cache, n_jobs=request.n_jobs, progress=progress

@@ -104,7 +104,9 @@ def check_content(parent: ParentTest, prepared: Prepared) -> None:
             "gaps or ids). Its error does not apply to a fit of other data: give the same files, "
             "or train a new run with some held out."
         )
-    check_same_own(parent.manifest["descriptor"].get("own"), prepared.descriptor.own)
+    check_same_own(
+        parent.manifest["descriptor"].get("user_features"), prepared.descriptor.user_features
+    )
     level = parent.manifest["level_of_theory"]
     if level and level != prepared.theory_level:
         raise InputError(

@@ -306,7 +306,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             widen_below_p=widen_below_p,
             widen_factor=widen_factor,
         ).interval_changes
-        table = run_features(self.features, self.run_.descriptor.own)
+        table = run_features(self.features, self.run_.descriptor.user_features)
         records = _usable_records(X, table)
         predictions = predict_records(
             self.run_,

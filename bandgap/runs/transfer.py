@@ -231,7 +231,7 @@ def prepare(
     check_type(request, TransferRequest, name="request")
     data = checked_set(data)
     _check_baseline(data, request)
-    if request.features and not any(record.own for record in data.records):
+    if request.features and not any(record.user_features for record in data.records):
         data = replace(data, records=own_features(request.features).matched(data.records))
     method, levels, _ = method_and_levels(
         request.method,

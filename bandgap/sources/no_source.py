@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import DescriptorConfig, config_for, descriptor_for, n_features
-from bandgap.descriptors.own import own_columns
 from bandgap.descriptors.potentials import NONE, potential_obstacle, potentials_for
+from bandgap.descriptors.user_features import own_columns
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -85,18 +85,20 @@ def named_descriptor(
     that of own features alone. Raises ConfigError for it without own features.
     """
     pairs = zip(records, gaps_eV, strict=False)
-    own = own_columns([record for record, gap in pairs if np.isfinite(gap)])
+    user_features = own_columns([record for record, gap in pairs if np.isfinite(gap)])
     if preset == NONE:
-        if own is None:
+        if user_features is None:
             raise ConfigError(
                 "preset none learns from your own features alone. Name their table, "
                 "`--features FILE`, or another preset."
             )
-        return DescriptorConfig(own=own)
+        return DescriptorConfig(user_features=user_features)
     descriptor = config_for(preset=preset, species=species) if preset or species else None
-    if own is None:
+    if user_features is None:
         return descriptor
-    return replace(descriptor or descriptor_for_labelled(records, gaps_eV), own=own)
+    return replace(
+        descriptor or descriptor_for_labelled(records, gaps_eV), user_features=user_features
+    )
 
 
 def potential_obstacle_for(

@@ -43,7 +43,7 @@ def reference_rows(
                 "pbc": atoms.pbc.tolist(),
                 "mean_eV": float(mean),
             }
-            | _own_values(record.own)
+            | _own_values(record.user_features)
         )
     for row, value in zip(
         rows, [] if baseline_eV is None else baseline_eV, strict=baseline_eV is not None
@@ -98,13 +98,15 @@ def check_references(
 def _own_values(row: OwnRow | None) -> dict[str, Any]:
     if row is None:
         return {}
-    return {"own": dict(zip(row.table.columns, row.values.tolist(), strict=True))}
+    return {"user_features": dict(zip(row.table.columns, row.values.tolist(), strict=True))}
 
 
 def _record(row: Mapping[str, Any]) -> StructureRecord:
-    values = row.get("own", {})
-    own = OwnRow(OwnTable(tuple(values), ""), np.array(list(values.values()))) if values else None
+    values = row.get("user_features", {})
+    user_features = (
+        OwnRow(OwnTable(tuple(values), ""), np.array(list(values.values()))) if values else None
+    )
     atoms = Atoms(  # type: ignore[no-untyped-call]
         row["numbers"], row["positions"], cell=row["cell"], pbc=row["pbc"]
     )
-    return StructureRecord(row["id"], "reference", "extXYZ", atoms, own=own)
+    return StructureRecord(row["id"], "reference", "extXYZ", atoms, user_features=user_features)

@@ -116,7 +116,7 @@ class StructureRecord:
     atoms: "Atoms | None"
     problems: tuple[Problem, ...] = ()
     info: Mapping[str, InfoValue] = field(default_factory=dict)
-    own: OwnRow | None = None
+    user_features: OwnRow | None = None
 
     @property
     def status(self) -> Status:

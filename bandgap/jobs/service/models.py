@@ -64,8 +64,8 @@ class ServedModel:
         Raises ConfigError for a run with own features.
         """
         run = load_run(folder)
-        if run.descriptor.own is not None:
-            BLOCKS["own"].check(run.descriptor.own)
+        if run.descriptor.user_features is not None:
+            BLOCKS["user_features"].check(run.descriptor.user_features)
         return cls(name, run, load_calibrator(folder), _fingerprint_of(folder))
 
     def facts(self) -> Row:

@@ -75,17 +75,17 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     if labelled.size != len(records):
         labelled = np.zeros(len(records), dtype=bool)
     table = uploaded_features(home, job.payload.get("features", ""))
-    own = own_of_run(read_manifest(home.run_folder(run_id), kind="run"))
+    user_features = own_of_run(read_manifest(home.run_folder(run_id), kind="run"))
     if table is not None:
-        table.check_columns(own)
-    elif own is not None:
-        run_features(None, own)  # raises InputError
+        table.check_columns(user_features)
+    elif user_features is not None:
+        run_features(None, user_features)  # raises InputError
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
     plan = ChunkPlan(  # not calibrated: the dashboard applies a stored calibrator
         home.run_folder(run_id),
         PredictRequest(chunk_size=CHUNK, calibrated=False),
         cache=DescriptorCache(home.cache),
-        own=table,
+        user_features=table,
     )
     work = [
         work_of(plan, has_baseline=baseline is not None),

@@ -43,8 +43,8 @@ def test_own_features_are_learned_predicted_explained_and_refitted(
 
     assert run("transfer", *options, "--n-test", 10, "--out", model).exit_code == 0
     manifest = json.loads((model / "manifest.json").read_text())
-    own = manifest["descriptor"]["own"]
-    assert own["columns"] == ["cheap", "noise"] and own["file"] == "f.csv"
+    user_features = manifest["descriptor"]["user_features"]
+    assert user_features["columns"] == ["cheap", "noise"] and user_features["file"] == "f.csv"
     assert manifest["metrics"]["rmse_eV"] < 0.4  # the gaps have sd 1.4 and hang on the cheap ones
 
     at = ["--model", model, "--structures", new_crystals, "--features", tmp_path / "new.csv"]
@@ -65,7 +65,7 @@ def test_own_features_are_learned_predicted_explained_and_refitted(
 
     regressor = BandGapRegressor("gaussian_process", features=frame, preset=preset, seed=0)
     regressor.fit(read_paths([crystals]), [row["gap"] for row in learned])
-    assert regressor.run_.descriptor.own.columns == ("cheap", "noise")
+    assert regressor.run_.descriptor.user_features.columns == ("cheap", "noise")
 
     frame.assign(noise=0.5).rename_axis("id").to_csv(tmp_path / "f.csv")
     refused = run("refit", model, "--out", tmp_path / "all")

@@ -9,7 +9,7 @@ from ase import Atoms
 
 from bandgap.datasets.own_features import own_features
 from bandgap.descriptors import PRESETS, DescriptorConfig, featurize, similarity_features
-from bandgap.descriptors.own import own_columns
+from bandgap.descriptors.user_features import own_columns
 from bandgap.foundation.errors import InputError
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import Problem
@@ -25,22 +25,22 @@ def records(vectors: dict[str, list[float]], *ids: str) -> list[StructureRecord]
 
 def test_block_is_scaled_and_precedes_size_and_other_blocks_stay() -> None:
     learned = records(VALUES, "a", "b")
-    own = own_columns(learned)
-    assert own is not None and own.columns == ("0", "2")  # column 1 is constant
+    user_features = own_columns(learned)
+    assert user_features is not None and user_features.columns == ("0", "2")  # column 1 is constant
     plain = replace(PRESETS["oe62-16"], size=True)
-    described = featurize(learned, replace(plain, own=own))
+    described = featurize(learned, replace(plain, user_features=user_features))
     expected = featurize(learned, plain).features
     np.testing.assert_array_equal(described.features[:, :-3], expected[:, :-1])
     np.testing.assert_array_equal(described.features[:, -1], expected[:, -1])
     np.testing.assert_allclose(described.features[:, -3:-1], [[-1, -1], [1, 1]])
-    assert similarity_features(described.features, replace(plain, own=own)).shape[1] == (
-        described.features.shape[1] - 1
-    )
+    assert similarity_features(
+        described.features, replace(plain, user_features=user_features)
+    ).shape[1] == (described.features.shape[1] - 1)
 
 
 def test_alone_needs_no_geometry_and_takes_columns_by_name() -> None:
-    own = own_columns(records(VALUES, "a", "b"))
-    config = DescriptorConfig(own=own)
+    user_features = own_columns(records(VALUES, "a", "b"))
+    config = DescriptorConfig(user_features=user_features)
     refused = StructureRecord("r", "r.cif", "CIF", None, (Problem("refused", "is empty."),))
     missing = StructureRecord("c", "c.cif", "CIF", ATOMS)
 
