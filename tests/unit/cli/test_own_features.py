@@ -36,10 +36,10 @@ def test_own_features_are_learned_predicted_explained_and_refitted(
     frame = write_features(tmp_path / "f.csv", learned)
     write_features(tmp_path / "new.csv", new[:-2])
     model = tmp_path / "run"
-    named = [] if preset is None else ["--preset", preset]
+    preset_options = [] if preset is None else ["--preset", preset]
     data = f"--source none --structures {crystals} --labels {table}".split()
     features = ["--features", tmp_path / "f.csv"]
-    options = [*data, *features, *named, "--method", "gaussian_process"]
+    options = [*data, *features, *preset_options, "--method", "gaussian_process"]
 
     assert run("transfer", *options, "--n-test", 10, "--out", model).exit_code == 0
     manifest = json.loads((model / "manifest.json").read_text())

@@ -19,8 +19,8 @@ VALUES = {"a": [1.0, 7.0, 2.0], "b": [3.0, 7.0, 8.0]}
 
 
 def records(vectors: dict[str, list[float]], *ids: str) -> list[StructureRecord]:
-    made = [StructureRecord(id_, f"{id_}.cif", "CIF", ATOMS) for id_ in ids]
-    return own_features(vectors).matched(made)
+    structures = [StructureRecord(id_, f"{id_}.cif", "CIF", ATOMS) for id_ in ids]
+    return own_features(vectors).matched(structures)
 
 
 def test_block_is_scaled_and_precedes_size_and_other_blocks_stay() -> None:
