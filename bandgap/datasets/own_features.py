@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.foundation.arguments import as_path, described
+from bandgap.foundation.children import in_child
 from bandgap.foundation.config import from_dict
 from bandgap.foundation.errors import ConfigError, InputError, printable
 from bandgap.structures.ids import ID_KEYS
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 ACCEPTED = "a table that ends in .csv, .tsv, .txt, .parquet or .npz"
 _SHOWN = 3
+# Time and memory in which an upload is read.
+_SECONDS = 60.0
+_MEMORY_BYTES = 2_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +148,22 @@ def read_features(content: bytes, name: str) -> OwnFeatures:
             f"{name}: not a readable {suffix} file ({printable(str(error))})."
         ) from error
     return _checked(frame, name, hashlib.sha256(content).hexdigest())
+
+
+def uploaded(content: bytes, name: str) -> OwnFeatures:
+    """Return the own features in an uploaded file, which a child process reads."""
+    head, *rows = in_child(_items, content, seconds=_SECONDS, n_bytes=_MEMORY_BYTES, name=name)
+    ids, values = zip(*rows, strict=True)
+    return OwnFeatures(
+        OwnTable(tuple(head["columns"]), name, head["sha256"]), ids, np.array(values)
+    )
+
+
+def _items(content: bytes, *, name: str) -> Iterator[Any]:
+    features = read_features(content, name)
+    yield {"columns": features.table.columns, "sha256": features.table.sha256}
+    for id_, values in zip(features.ids, features.values, strict=True):
+        yield id_, values.tolist()
 
 
 def with_run_features(

@@ -120,10 +120,10 @@ def uploaded_features(home: Home, place: str) -> OwnFeatures | None:
     """
     if not place:
         return None
-    from bandgap.datasets.own_features import read_features
+    from bandgap.datasets.own_features import uploaded
 
     digest, _, name = place.partition("/")
-    return read_features(home.read_upload(digest), name)
+    return uploaded(home.read_upload(digest), name)
 
 
 def baseline_unit(dataset: Dataset, name: str) -> Unit:

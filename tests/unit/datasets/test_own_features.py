@@ -1,13 +1,14 @@
 """Tables of the user's own features: what is read and what is refused."""
 
 import io
+import zipfile
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bandgap.datasets.own_features import own_features, read_features
+from bandgap.datasets.own_features import own_features, read_features, uploaded
 from bandgap.foundation.errors import InputError
 
 FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}, index=["00011", "x"])
@@ -71,3 +72,21 @@ def test_vectors_by_id_and_frames_are_read() -> None:
 def test_tables_that_are_not_accepted_say_why(name: str, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_features(content, name)
+
+
+def test_upload_is_read_as_a_file_and_an_array_that_claims_terabytes_is_refused() -> None:
+    plain = io.BytesIO()
+    np.savez(plain, ids=["a", "b"], features=[[0.5, 1.0], [2.0, 3.0]])
+    features = uploaded(plain.getvalue(), "t.npz")
+    direct = read_features(plain.getvalue(), "t.npz")
+    assert (features.ids, features.table) == (direct.ids, direct.table)
+    assert (features.values == direct.values).all()
+    huge = io.BytesIO()
+    with zipfile.ZipFile(huge, "w") as archive:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": "<f8", "fortran_order": False, "shape": (2**19, 2**19)}
+        )
+        archive.writestr("a.npy", header.getvalue() + bytes(64))
+    with pytest.raises(InputError):
+        uploaded(huge.getvalue(), "t.npz")
