@@ -35,7 +35,7 @@ PRESETS: Final = {
 }
 LEAST_P_METAL: Final = 0.1  # of a metal to learn from, when it is left out
 N_TEST: Final = 500
-N_LABELS: Final = 1_500  # that explain predictions
+N_LABELS: Final = 300  # that explain predictions
 # Distances of an atom by which structures are compared; 24 in other runs, six times the size.
 N_NEAREST: Final = 4
 LICENCE: Final = (
