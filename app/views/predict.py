@@ -216,7 +216,7 @@ def _features_table(user_features: Mapping[str, Any]) -> Any:
             f"that this run learned from, such as {user_features['columns'][0]}, "
             "by the ids of the structures."
         )
-        + help_link("how-to/own-features", "Learn from your own features"),
+        + help_link("how-to/own-features", "Own features"),
     )
 
 

@@ -104,10 +104,10 @@ def test_predict_offers_the_refit_until_its_parent_is_chosen(
     work_all(workspace.home)
     refit = workspace.library.runs(workspace.id)[0]
     at = visit("predict", run=trained[1])
-    box = next(b for b in at.selectbox if b.label == "Run")
+    box = next(b for b in at.selectbox if b.label == "Predict with")
     assert box.value == refit.id
     box.set_value(trained[1]).run()
-    box = next(b for b in at.selectbox if b.label == "Run")
+    box = next(b for b in at.selectbox if b.label == "Predict with")
     assert box.value == trained[1]
 
 

@@ -166,7 +166,7 @@ def choose_split(
             "Your own features",
             type=["csv", "tsv", "txt", "parquet", "npz"],
             key="train-features",
-            help=_FEATURES_HELP + help_link("how-to/own-features", "Learn from your own features"),
+            help=_FEATURES_HELP + help_link("how-to/own-features", "Own features"),
         )
         is_alone = st.checkbox(
             "Learn from your own features alone", disabled=upload is None, key="train-alone"
