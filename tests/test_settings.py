@@ -24,6 +24,11 @@ from bandgap.transfer import METHODS
 REQUIRED: dict[str, Any] = {
     "step": 0.01,
     "n_features": 3,
+    "columns": ("a",),
+    "centres": (0.0,),
+    "scales": (1.0,),
+    "file": "own.csv",
+    "sha256": "",
     "species": ("H", "C"),
     "n_labels": 2,
     "seconds": 60.0,

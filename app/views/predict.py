@@ -1,6 +1,5 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -146,14 +145,14 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
         files = [] if origin == DATASET else _files()
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
-        user_features = read_run(run.id).manifest["descriptor"].get("user_features")
-        features = _features_table(user_features) if user_features else None
+        learned_table = run.request.features.rpartition("/")[2]
+        features = _features_table(learned_table) if learned_table else None
         if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
             return
         if dataset is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
-        if user_features and features is None:
+        if learned_table and features is None:
             st.error("This run needs the table of its own features for these structures.")
             return
         try:
@@ -207,14 +206,13 @@ def _baseline_table(name: str) -> Any:
     )
 
 
-def _features_table(user_features: Mapping[str, Any]) -> Any:
+def _features_table(learned_table: str) -> Any:
     return st.file_uploader(
         "Own features of these structures",
         type=["csv", "tsv", "txt", "parquet", "npz"],
         help=words.escaped(
-            f"The {len(user_features['columns']):,} columns of {user_features['file']} "
-            f"that this run learned from, such as {user_features['columns'][0]}, "
-            "by the ids of the structures."
+            f"A table with the columns of {learned_table}, which this run learned from, by the "
+            "ids of these structures."
         )
         + help_link("how-to/own-features", "Own features"),
     )

@@ -100,7 +100,7 @@ def _without_doubtful_metals(
     )[:, 1]
     doubtful = {table.ids[row] for row in np.flatnonzero(is_metal & (p_metal < LEAST_P_METAL))}
     keep = np.array([record.id not in doubtful for record in data.records])
-    records = [record for record, kept in zip(data.records, keep, strict=True) if kept]
+    records = [record for record, is_kept in zip(data.records, keep, strict=True) if is_kept]
     return replace(data, records=records, gaps_eV=data.gaps_eV[keep])
 
 
@@ -112,16 +112,16 @@ def _describe(
     manifest = json.loads(path.read_text(encoding="utf-8"))
     record_of = {record.id: record for record in data.records}
     split = manifest["split"]
-    known = [record_of[id_] for id_ in (*split["train"], *split["test"])]
-    save_known(folder, NearCopies(known, n_nearest=N_NEAREST), n_learned=len(split["train"]))
+    run_records = [record_of[id_] for id_ in (*split["train"], *split["test"])]
+    save_known(folder, NearCopies(run_records, n_nearest=N_NEAREST), n_learned=len(split["train"]))
     metrics = manifest["metrics"]
     manifest["inputs"] = {"data_set": "Materials Project, PBE gaps"}
     label_of = {record.id: gap for record, gap in zip(data.records, data.gaps_eV, strict=True)}
-    shown = split["train"][:N_LABELS]
+    shown_ids = split["train"][:N_LABELS]
     descriptor = load_run(folder, verify=False).descriptor
     labelled = learnable(
-        [record_of[id_] for id_ in shown],
-        np.array([label_of[id_] for id_ in shown]),
+        [record_of[id_] for id_ in shown_ids],
+        np.array([label_of[id_] for id_ in shown_ids]),
         descriptor=descriptor,
         of_source=False,
         cache=cache,
