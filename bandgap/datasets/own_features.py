@@ -104,10 +104,13 @@ class OwnFeatures:
 def own_features(source: object, *, name: str = "features") -> OwnFeatures:
     """Return own features from a path, a DataFrame indexed by id, or a mapping of id to vector.
 
-    Raises InputError for another kind, and for values, ids or columns that are not accepted.
+    A table that was read already is returned unchanged. Raises InputError for another kind, and for
+    values, ids or columns that are not accepted.
     """
     import pandas as pd
 
+    if isinstance(source, OwnFeatures):
+        return source
     if isinstance(source, pd.DataFrame):
         frame = source.rename(index=str, columns=str)
         frame.index.name = None

@@ -146,7 +146,7 @@ class DescriptorConfig(Settings):
         Add the readout of a graph network that a source model trained (module `graphs`).
     bonds
         Add properties and environments of the molecules from their bonds (module `bond_graphs`).
-    own
+    user_features
         Add columns of the user's own table (module `user_features`).
     leaves_out_atoms
         Describe structures with elements beyond `species` too, as if their atoms were absent from

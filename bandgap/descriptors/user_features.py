@@ -1,8 +1,8 @@
 """Columns of the user's own table as features: embeddings, MAGPIE, levels, any numbers.
 
-They belong to a record and not to its geometry (`StructureRecord.own`), so they are neither
-computed nor cached. Each column is centred and scaled by the training set's mean and standard
-deviation, like the element properties of `composition`.
+They belong to a record and not to its geometry (`StructureRecord.user_features`), so they are
+neither computed nor cached. Each column is centred and scaled by the training set's mean and
+standard deviation, like the element properties of `composition`.
 """
 
 from collections.abc import Sequence

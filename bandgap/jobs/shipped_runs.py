@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from bandgap.datasets.shipped_models import about_model, shipped_folder
+from bandgap.datasets.shipped_models import ModelFolder, about_model, shipped_folder
 from bandgap.jobs.added_runs import RUNS, fingerprint_of_data, list_run
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.home import owner_only
@@ -24,9 +24,9 @@ MODEL: Final = "pbe"
 
 def shipped_run(library: Library, workspace: str) -> RunRow:
     """Return the run of the shipped model in a workspace, which may not be stored yet."""
-    folder, manifest = _model()
+    model, manifest = _model()
     namespace = uuid.UUID(workspace)
-    run_id = str(uuid.uuid5(namespace, f"model {folder.name}"))
+    run_id = str(uuid.uuid5(namespace, f"model {model.path.name}"))
     return library.run(workspace, run_id) or RunRow(
         id=run_id,
         workspace=workspace,
@@ -43,16 +43,16 @@ def shipped_run(library: Library, workspace: str) -> RunRow:
 
 def missing_potential_note() -> str:
     """Return why the shipped model is not the most accurate one, "" if it is."""
-    return shipped_folder(MODEL).note
+    return _model()[0].note
 
 
 def store_shipped_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     """Store the run of the shipped model in its workspace; nothing happens for another run."""
     if run.id != shipped_run(library, run.workspace).id:
         return
-    folder, manifest = _model()
+    model, manifest = _model()
     make_room(jobs, library, "run", run.id)
-    _link_files(folder, library.home.run_folder(run.id))
+    _link_files(model.path, library.home.run_folder(run.id))
     with jobs.database.writing():
         job = jobs.submit(
             run.workspace,
@@ -66,9 +66,9 @@ def store_shipped_run(jobs: JobStore, library: Library, run: RunRow) -> None:
 
 
 @cache
-def _model() -> tuple[Path, dict[str, Any]]:
-    folder = shipped_folder(MODEL).path
-    return folder, read_manifest(folder, kind="run")
+def _model() -> tuple[ModelFolder, dict[str, Any]]:
+    model = shipped_folder(MODEL)
+    return model, read_manifest(model.path, kind="run")
 
 
 def _link_files(model: Path, folder: Path) -> None:

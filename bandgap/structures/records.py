@@ -106,7 +106,7 @@ class StructureRecord:
     info
         Further values of the file: the key=value pairs of an extXYZ comment line (numbers as
         numbers, ids as text), other columns of a table, or the name of a CIF block.
-    own
+    user_features
         The user's own features of the structure (`datasets.own_features`).
     """
 

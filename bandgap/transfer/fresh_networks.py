@@ -20,7 +20,7 @@ from bandgap.foundation.config import AtLeastTwo, Count, OneOrMore, Settings
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
-from bandgap.networks.perceptron import NetworkConfig, Params
+from bandgap.networks.perceptron import NetworkConfig, Params, layer_of
 from bandgap.posterior import ConformalPosterior
 from bandgap.posterior.fold_models import NetworkModels, scaled
 from bandgap.posterior.training_rows import varying_columns
@@ -116,7 +116,7 @@ def _start(network: NetworkConfig, generator: torch.Generator) -> Params:
     widths = (network.n_features, *network.hidden)
     return {
         name: (2.0 * torch.rand(shape, generator=generator) - 1.0)
-        / math.sqrt(widths[int(name.partition(".")[2]) - 1])
+        / math.sqrt(widths[layer_of(name) - 1])
         for name, shape in network.shapes.items()
     }
 

@@ -44,8 +44,8 @@ LICENCE: Final = (
 )
 SENTENCES: Final = (
     "These are PBE gaps. PBE underestimates measured gaps, by about a third on average.",
-    "With 50 labels of your own level of theory it becomes a model of that level (page Train, or "
-    "bandgap transfer in a shell).",
+    "With 50 labels of your own level of theory, train a model of that level: page Train, or "
+    "bandgap transfer in a shell.",
 )
 NOT_FOR: Final = "measured gaps, disordered crystals, surfaces, molecules"
 

@@ -114,7 +114,7 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
 
     stored = workspace.library.dataset(workspace.id, dataset)
     for_training = labelled_set(
-        workspace.library, stored, baseline="cheap_Ha", progress=no_progress
+        workspace.library, stored, TransferRequest(baseline="cheap_Ha"), progress=no_progress
     ).baseline_eV
     assert for_training == pytest.approx(np.full(N, 2.7211386))
     run, _ = workspace.add_run(dataset)
@@ -124,7 +124,9 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
         np.full(N, 2.7211386)
     )
     with pytest.raises(InputError, match="the number 'cheap' states no unit"):
-        labelled_set(workspace.library, stored, baseline="cheap", progress=no_progress)
+        labelled_set(
+            workspace.library, stored, TransferRequest(baseline="cheap"), progress=no_progress
+        )
 
 
 def test_column_in_hartree_is_stored_in_ev_and_survives_another_table(
@@ -139,7 +141,7 @@ def test_column_in_hartree_is_stored_in_ev_and_survives_another_table(
         click(at, "Match the gaps")
     stored = workspace.library.dataset(workspace.id, dataset)
     baseline = labelled_set(
-        workspace.library, stored, baseline="gap_pbe_Ha", progress=no_progress
+        workspace.library, stored, TransferRequest(baseline="gap_pbe_Ha"), progress=no_progress
     ).baseline_eV
     assert baseline == pytest.approx(np.full(N, 2.7211386))
 

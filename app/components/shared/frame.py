@@ -45,8 +45,8 @@ def check_address() -> None:
     run = session.selected_id("run")
     dataset = session.selected_id("data")
     missing_choices: dict[str, tuple[session.Choice, ...]] = {}
-    is_shipped = run == stores.shipped_run().id
-    if run and not is_shipped and stores.library().run(workspace, run) is None:
+    is_stored = not run or stores.library().run(workspace, run) is not None
+    if not is_stored and run != stores.shipped_run().id:
         missing_choices["run"] = ("run", "prediction")
     if dataset and dataset not in {row.id for row in stores.library().datasets(workspace)}:
         missing_choices["data set"] = ("data",)

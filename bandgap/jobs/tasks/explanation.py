@@ -40,13 +40,7 @@ def explain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     training: Table | StoredLabels | None = stored_labels(folder)
     if training is None:
         learned_from = library.dataset(run.workspace, run.dataset)
-        data = labelled_set(
-            library,
-            learned_from,
-            baseline=run.request.baseline,
-            features=run.request.features,
-            progress=progress,
-        )
+        data = labelled_set(library, learned_from, run.request, progress=progress)
         training = training_table(stored, data, cache=cache, progress=progress)
     spool = spool_records(library, dataset, progress=progress)
     row = job.payload["row"]

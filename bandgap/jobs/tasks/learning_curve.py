@@ -27,13 +27,7 @@ def learning_curve(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     run = library.run(job.workspace, str(job.payload["run"]))
     if run is None:
         raise InputError("This workspace has no such run. Choose a finished run from the list.")
-    data = labelled_set(
-        library,
-        dataset,
-        baseline=run.request.baseline,
-        features=run.request.features,
-        progress=progress,
-    )
+    data = labelled_set(library, dataset, run.request, progress=progress)
     has_source = run.source != NO_SOURCE
     curve = measure_learning_curve(
         home.run_folder(run.id),

@@ -74,12 +74,9 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     labelled = labelled_rows(library, dataset.id)
     if labelled.size != len(records):
         labelled = np.zeros(len(records), dtype=bool)
-    table = uploaded_features(home, job.payload.get("features", ""))
-    user_features = own_of_run(read_manifest(home.run_folder(run_id), kind="run"))
-    if table is not None:
-        table.check_columns(user_features)
-    elif user_features is not None:
-        run_features(None, user_features)  # raises InputError
+    upload = uploaded_features(home, job.payload.get("features", ""))
+    manifest = read_manifest(home.run_folder(run_id), kind="run")
+    table = run_features(upload, own_of_run(manifest))
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
     plan = ChunkPlan(  # not calibrated: the dashboard applies a stored calibrator
         home.run_folder(run_id),

@@ -20,6 +20,7 @@ from bandgap.jobs.store import Job
 if TYPE_CHECKING:
     from bandgap.datasets.own_features import OwnFeatures
     from bandgap.datasets.table import LabelledSet
+    from bandgap.runs.requests import TransferRequest
     from bandgap.structures import StructureRecord
     from bandgap.structures.spool import Spool
 
@@ -70,21 +71,21 @@ def _records(
 def labelled_set(
     library: Library,
     dataset: Dataset,
+    request: TransferRequest | None = None,
     *,
-    baseline: str = "",
-    features: str = "",
     licence: str = "",
     progress: Progress,
 ) -> LabelledSet:
     """Return the structures with a gap that are not refused.
 
-    `baseline` names a number of the structures in the store. It becomes the set's baseline, NaN
-    where a structure has none. `features` is the place of an uploaded table of own features. Raises
-    InputError when the files no longer contain the checked structures, when the name of the
-    baseline has no unit, and for a table that cannot be used.
+    The baseline of a request names a number of the structures in the store. It becomes the set's
+    baseline, NaN where a structure has none. The features of a request are the place of an uploaded
+    table of own features. Raises InputError when the files no longer contain the checked
+    structures, when the name of the baseline has no unit, and for a table that cannot be used.
     """
     from bandgap.datasets.table import LabelledSet
 
+    baseline = "" if request is None else request.baseline
     unit = baseline_unit(dataset, baseline) if baseline else "eV"
     records = read_records(library, dataset, progress=progress)
     verdicts = library.verdicts(dataset.id)
@@ -102,7 +103,7 @@ def labelled_set(
         values = [verdicts[k].info.get(baseline, np.nan) for k in usable_rows]
         baseline_eV = np.array(values, dtype=np.float64) * TO_EV[unit]
     labelled = [records[k] for k in usable_rows]
-    if table := uploaded_features(library.home, features):
+    if table := uploaded_features(library.home, "" if request is None else request.features):
         labelled = table.matched(labelled)
     return LabelledSet(
         labelled,

@@ -33,13 +33,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     set_threads()
     library, dataset = dataset_of(job, home)
     request = TransferRequest.of(job.payload["request"])
-    data = labelled_set(
-        library,
-        dataset,
-        baseline=request.baseline,
-        features=request.features,
-        progress=progress,
-    )
+    data = labelled_set(library, dataset, request, progress=progress)
     source = job.payload["source"]
     source_folder = None if source == NO_SOURCE else source_path(library, job.workspace, source)
     checkpoints = resuming.checkpoint_folder(home, job.payload)

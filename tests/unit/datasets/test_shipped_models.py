@@ -19,7 +19,11 @@ def test_shipped_models_say_their_level_and_their_error() -> None:
     for name in model_names():
         manifest = read_manifest(MODELS / name, kind="run")
         assert manifest["level_of_theory"] == "PBE"
-        assert about_model(manifest).keys() >= {"title", "rmse_eV", "sentences", "licence"}
+        assert about_model(manifest).keys() == {
+            *("title", "rmse_eV", "sentences", "licence", "not_for"),
+            *("n_doubtful_metals", "auc_metal", "coverage_95"),
+        }
+        assert sum(path.stat().st_size for path in (MODELS / name).iterdir()) < 16_000_000
 
 
 def test_pbe_without_its_potential_is_the_model_that_needs_none(
