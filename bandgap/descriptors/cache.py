@@ -8,7 +8,9 @@ as warnings.
 import contextlib
 import functools
 import logging
+import os
 import sqlite3
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,14 +105,27 @@ class DescriptorCache:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
-            # The structures may be secret. SQLite gives -wal and -shm the mode of this file.
-            self.path.touch(mode=0o600)
+            self._create()
         with contextlib.closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db:
-            db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
-            db.execute(_TABLE)
             with db:
                 yield db
+
+    def _create(self) -> None:
+        """Create the empty file under another name, then give it its own.
+
+        SQLite refuses the change to a write-ahead log at once, without waiting, when another
+        process has the file open.
+        """
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            new = Path(folder) / self.path.name
+            # The structures may be secret. SQLite gives -wal and -shm the mode of this file.
+            new.touch(mode=0o600)
+            with contextlib.closing(sqlite3.connect(new)) as db:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute(_TABLE)
+            with contextlib.suppress(FileExistsError):
+                os.link(new, self.path)
 
     def _remove(self) -> None:
         for suffix in ("-wal", "-shm", ""):
