@@ -27,6 +27,7 @@ from bandgap.research.methods import last_layer_ols
 from bandgap.sources.stored import source_predictions_eV
 from bandgap.transfer import last_layer_horseshoe, last_layer_pcp, last_layer_ridge
 from bandgap.transfer.shared.last_layer_problem import WATCHED_ROWS, last_layer_problem
+from bandgap.transfer.shared.method import Fitting
 from benchmarks.last_layer_design import Change, LastLayerDesign, LastLayerTask, make_task
 from benchmarks.last_layer_speed import SpeedRun, measure_fits, measure_sweeps
 
@@ -121,7 +122,7 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
     pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
 
     def fit_pcp() -> object:
-        return last_layer_pcp.fit(task.source, task.data, pcp, seed=seed)
+        return last_layer_pcp.fit(task.source, task.data, pcp, Fitting(seed))
 
     rows = problem.rows[:WATCHED_ROWS, problem.has_change]
     run = config.speed
@@ -175,7 +176,7 @@ def measure_dead(
     config = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
     result: dict[str, list[dict[str, Any]]] = {"with the rule": [], "without": []}
     for run in (seed, seed + 1):
-        with_rule = last_layer_horseshoe.fit(task.source, task.data, config, seed=run)
+        with_rule = last_layer_horseshoe.fit(task.source, task.data, config, Fitting(run))
         result["with the rule"].append(figures_on_test(with_rule, task, seed=run))
         without_rule = _without_rule(task, sampler, seed=run)
         result["without"].append(figures_on_test(without_rule, task, seed=run))
@@ -217,12 +218,12 @@ def _fits(
     ridge_target = last_layer_ridge.LastLayerRidgeConfig(**UNSCALED, about="target")
     ols = last_layer_ols.LastLayerOlsConfig(**UNSCALED)
     return {
-        HORSESHOE: lambda: last_layer_horseshoe.fit(source, data, horseshoe, seed=seed),
-        PCP: lambda: last_layer_pcp.fit(source, data, pcp, seed=seed),
-        PCP_SOURCE: lambda: last_layer_pcp.fit(source, data, pcp_source, seed=seed),
-        RIDGE: lambda: last_layer_ridge.fit(source, data, ridge, seed=seed),
-        RIDGE_TARGET: lambda: last_layer_ridge.fit(source, data, ridge_target, seed=seed),
-        OLS: lambda: last_layer_ols.fit(source, data, ols, seed=seed),
+        HORSESHOE: lambda: last_layer_horseshoe.fit(source, data, horseshoe, Fitting(seed)),
+        PCP: lambda: last_layer_pcp.fit(source, data, pcp, Fitting(seed)),
+        PCP_SOURCE: lambda: last_layer_pcp.fit(source, data, pcp_source, Fitting(seed)),
+        RIDGE: lambda: last_layer_ridge.fit(source, data, ridge, Fitting(seed)),
+        RIDGE_TARGET: lambda: last_layer_ridge.fit(source, data, ridge_target, Fitting(seed)),
+        OLS: lambda: last_layer_ols.fit(source, data, ols, Fitting(seed)),
     }
 
 

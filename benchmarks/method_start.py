@@ -12,6 +12,7 @@ from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import no_source
 from bandgap.sources.stored import source_fingerprint
 from bandgap.transfer import Method, TargetData
+from bandgap.transfer.shared.method import Fitting
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,4 +49,4 @@ class MethodStart:
             {"none": no_source(self.descriptor, data.features, data.gaps_eV)}
         ]
         head = next(iter(members[0]))
-        return fit(method, members, data, method.configure({}), head=head, seed=seed)
+        return fit(method, data, method.configure({}), Fitting(seed, networks=members, head=head))

@@ -34,7 +34,7 @@ from bandgap.transfer.shared.folds import (
     row_nll,
     start_of,
 )
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Fitting, TargetData
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
 
@@ -183,8 +183,8 @@ def measure_pairs(
             members=config.samples, fold_members=ours.choice_samples, training=training
         )
         fits = {
-            "nptl": nptl.fit(source, data, ours, seed=split, device=device),
-            "ensemble": ensemble.fit(source, data, plain, seed=split, device=device),
+            "nptl": nptl.fit(source, data, ours, Fitting(split, device=device)),
+            "ensemble": ensemble.fit(source, data, plain, Fitting(split, device=device)),
         }
         row = {}
         for name, posterior in fits.items():
@@ -260,7 +260,7 @@ def _fit(
 ) -> NetworkPosterior:
     """Fit NPTL at alpha = 1, with the noise from held-out rows."""
     config = nptl.NptlConfig(samples=samples, alphas=(1.0,), sigma="val", training=training)
-    return nptl.fit(source, data, config, seed=seed, device=device)
+    return nptl.fit(source, data, config, Fitting(seed, device=device))
 
 
 def _figures(y: Floats, means: Floats, sigma: float) -> dict[str, float]:

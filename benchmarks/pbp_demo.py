@@ -29,6 +29,7 @@ from bandgap.research.shared.moment_transfer import CLIP
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 
 OURS = "pbp"
 SCRATCH = "PBP from a random start"
@@ -106,7 +107,7 @@ def compare_sides(
     def method(name: str, settings: dict[str, Any]) -> Callable[[], Any]:
         fitted_method = METHODS[name]
         return lambda: fitted_method.fit(
-            source, data, fitted_method.configure(settings), seed=seed, device="cpu"
+            source, data, fitted_method.configure(settings), Fitting(seed, device="cpu")
         )
 
     fits = {name: method(*which) for name, which in SIDES.items()}

@@ -37,6 +37,7 @@ from bandgap.storage.stored_fields import stored_fields
 from bandgap.storage.tensors import save_tensors
 from bandgap.structures.reading import read_paths
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from benchmarks.kept_parts import Parts, file_digest
 from benchmarks.medians import medians
 
@@ -255,7 +256,7 @@ def timed_fit(
     """Fit a method; return its posterior and the CPU seconds of this process."""
     method = METHODS[name]
     started = time.process_time()
-    posterior = method.fit(source, data, method.configure(settings), seed=seed, device="cpu")
+    posterior = method.fit(source, data, method.configure(settings), Fitting(seed, device="cpu"))
     return posterior, time.process_time() - started
 
 

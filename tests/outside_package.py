@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bandgap.foundation.progress import Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.posterior.protocol import Diagnostics, with_noise
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method
@@ -41,8 +41,8 @@ class MeanConfig:
     shift_eV: float = 0.0
 
 
-def fit(source, data, config, *, seed, device="auto", progress=no_progress):
-    progress(Update("taking the mean", 1, 1))
+def fit(source, data, config, fitting):
+    fitting.progress(Update("taking the mean", 1, 1))
     mean_eV = np.array([[data.gaps_eV.mean() + config.shift_eV]])
     return MeanPosterior(mean_eV, np.array([[data.gaps_eV.std()]]))
 

@@ -32,6 +32,7 @@ from bandgap.predictions.window import WINDOW_COLUMNS
 from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
 from bandgap.structures.formats import BINARY_SUFFIXES, FORMATS, SUFFIXES
 from bandgap.transfer import METHODS
+from bandgap.transfer.shared.method import Fitting
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -356,7 +357,10 @@ def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
     source = no_source(descriptor, features, gaps)
     updates: list[object] = []
     posterior = method.fit(
-        source, TargetData(features, gaps), method.configure({}), seed=0, progress=updates.append
+        source,
+        TargetData(features, gaps),
+        method.configure({}),
+        Fitting(0, progress=updates.append),
     )
     means = posterior.predictive_draws(features).means_eV
     assert np.isfinite(means).all()

@@ -68,7 +68,7 @@ def _method_entry(method: "Method") -> MethodEntry:
         cost=method.cost,
         needs=method.needs,
         new_elements=method.new_elements,
-        resumable=method.resumable is not None,
+        resumable=method.resumable,
         settings=to_dict(method.configure({})),
     )
 

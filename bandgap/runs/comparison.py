@@ -37,6 +37,7 @@ from bandgap.sources.head_choice import choose_head
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
 from bandgap.sources.stored import source_fingerprint
 from bandgap.transfer import TargetData, get_method, without_source
+from bandgap.transfer.shared.method import Fitting
 
 CONSTANT = "mean of the training gaps"
 SOURCE_ALONE = "source, recalibrated"
@@ -423,9 +424,8 @@ def _fit_one(
     method = get_method(entrant.method)
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])
-    posterior = fit_members(
-        method, members[: entrant.networks], data, config, head=head, seed=seed, device=device
-    )
+    fitting = Fitting(seed, device, networks=members[: entrant.networks], head=head)
+    posterior = fit_members(method, data, config, fitting)
     seconds = time.perf_counter() - started
     draws = posterior.predictive_draws(test.features)
     scores = conformal_scores(posterior, held_back) if len(held_back) else None

@@ -68,7 +68,7 @@ class Origin:
         """
         if self.sources is None or not self.sources.has_several_heads:
             return members
-        uses_all_outputs = self.method.fit_together is not None
+        uses_all_outputs = self.method.together
         loaded = self.sources.load(None if uses_all_outputs else head, extras=not uses_all_outputs)
         return grown_members(loaded, self.descriptor, data.features)
 

@@ -129,6 +129,6 @@ def _source_content(parent: ParentTest, prepared: Prepared) -> str:
     members = origin.stored
     if origin.sources.has_several_heads:
         has_new_elements = bool(source.get("new_elements"))
-        together = origin.method.fit_together is not None and not has_new_elements
+        together = origin.method.together and not has_new_elements
         members = origin.sources.load(None if together else source["head"], extras=not together)
     return fingerprint([source_fingerprint(member[source["head"]]) for member in members])

@@ -66,7 +66,7 @@ from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures.near_copies import NearCopies
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.metals import metals_warning
-from bandgap.transfer.shared.method import MIN_ROWS
+from bandgap.transfer.shared.method import MIN_ROWS, Fitting
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,17 +411,8 @@ def fit(
     checkpoint = Checkpoint(checkpoints / "chains.safetensors", every) if every else None
     started = time.perf_counter()
     try:
-        posterior = fit_members(
-            prepared.method,
-            members,
-            data,
-            prepared.config,
-            head=head,
-            seed=request.seed,
-            device=request.device,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+        fitting = Fitting(request.seed, request.device, progress, checkpoint, members, head)
+        posterior = fit_members(prepared.method, data, prepared.config, fitting)
     except ForeignCheckpointError as error:
         raise ForeignCheckpointError(
             f"{error} All files of the unfinished run are in {checkpoints}."

@@ -10,15 +10,14 @@ from typing import Final
 import torch
 
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.inference.network.pcp_scales import point_estimate_scales
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.point_prior import PointPriorConfig, point_prior_problem
 from bandgap.transfer.shared.sampled_network import (
     sample_posterior,
@@ -35,20 +34,13 @@ class BtlPcpPeConfig(PointPriorConfig):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BtlPcpPeConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: BtlPcpPeConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Sample all weights and scales given the training rows (features (n, p), gaps in eV)."""
-    progress(Update("preparing the transfer"))
-    problem = point_prior_problem(source, data, config, seed=seed)
+    fitting.progress(Update("preparing the transfer"))
+    problem = point_prior_problem(source, data, config, seed=fitting.seed)
     rows = problem.rows
-    torch_device = choose_device(device)
+    torch_device = choose_device(fitting.device)
     posterior = sample_posterior(
         whiten(problem.layers, rows.x, rows.y, device=torch_device, dtype=torch.float32),
         point_estimate_scales(
@@ -58,10 +50,8 @@ def fit(
             c0=config.c0,
         ),
         rows.standardiser,
+        fitting,
         sampler=config.sampler,
-        seed=seed,
-        progress=progress,
-        checkpoint=checkpoint,
     )
     return with_sensitivity(with_figures(posterior, lam=problem.lam), problem.alpha.mean(0))
 
@@ -78,6 +68,6 @@ METHOD: Final = Method(
     cost=Cost(35, 60, sampler="auto"),
     config=BtlPcpPeConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
     new_elements=True,
 )

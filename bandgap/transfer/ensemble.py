@@ -11,13 +11,12 @@ from typing import Final
 
 from bandgap.foundation.config import Count
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Diversity, EqualWeightsRecipe, Plan
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -52,20 +51,12 @@ class EnsembleConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: EnsembleConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: EnsembleConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train all members on the training rows (features (n, p), gaps in eV)."""
     recipe = EqualWeightsRecipe(config.diversity)
-    trained = fit_stacked(
-        source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
-    )
-    return stacked_posterior(source, trained, seed=seed)
+    trained = fit_stacked(source, data, recipe, _plan(config), fitting)
+    return stacked_posterior(source, trained, seed=fitting.seed)
 
 
 def _plan(config: EnsembleConfig) -> Plan:

@@ -16,7 +16,6 @@ Where the source has several networks, each kernel is the mean over networks. Al
 lengths and the noise are integrated by importance sampling; everything else is exact.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import Settings
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import FeatureGPPosterior, Floats
@@ -33,7 +32,7 @@ from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.integrated_scales import Draws, Proposals, Rounds, integrated
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -47,41 +46,19 @@ class FeatureGPConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: FeatureGPConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: FeatureGPConfig, fitting: Fitting
 ) -> FeatureGPPosterior:
-    """Integrate the kernel's scales given the rows (features (n, p), gaps in eV), on the CPU."""
-    return fit_together(
-        [{"": source}], data, config, head="", seed=seed, device=device, progress=progress
-    )
+    """Integrate the kernel's scales given the rows (features (n, p), gaps in eV), on the CPU.
 
-
-def fit_together(
-    members: Sequence[Mapping[str, SourceModel]],
-    data: TargetData,
-    config: FeatureGPConfig,
-    *,
-    head: str,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-) -> FeatureGPPosterior:
-    """Make one posterior from all networks and all of their outputs.
-
-    Feature scales are those of the output `head`.
+    It takes all networks together, and all of their outputs; feature scales are those of the
+    target's.
     """
-    progress(Update("preparing the kernels"))
+    fitting.progress(Update("preparing the kernels"))
     networks = []
-    first = members[0][head]
-    descriptors, levels = np.split(data.features, [first.network.n_features], axis=1)
-    for heads in members:
+    descriptors, levels = np.split(data.features, [source.network.n_features], axis=1)
+    for heads in fitting.networks or [{fitting.head: source}]:
         scales = standardiser_for(
-            heads[head],
+            heads[fitting.head],
             descriptors,
             data.gaps_eV,
             statistics=config.standardise,
@@ -101,11 +78,15 @@ def fit_together(
         gaps_eV=data.gaps_eV.astype(np.float64),
         theta=np.empty((0, 0)),
         levels=levels.astype(np.float64),
-        size_apart=first.descriptor.size,
-        seed=seed,
+        size_apart=source.descriptor.size,
+        seed=fitting.seed,
     )
     return integrated(
-        start, prior_of(start.problem.kernels)[0], config, seed=seed, progress=progress
+        start,
+        prior_of(start.problem.kernels)[0],
+        config,
+        seed=fitting.seed,
+        progress=fitting.progress,
     )
 
 
@@ -135,7 +116,7 @@ METHOD: Final = Method(
     cost=Cost(0.2, 0.5),
     config=FeatureGPConfig,
     fit=fit,
-    fit_together=fit_together,
+    together=True,
     levels=True,
     new_elements=True,
 )

@@ -7,11 +7,10 @@ Training is early-stopped Adam. The result is a point estimate, stored as one dr
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.point_estimate import TrainedOnce, train_once
 
 
@@ -21,17 +20,15 @@ class FineTuneConfig(TrainedOnce):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: FineTuneConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: FineTuneConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train all layers on the training rows (features (n, p), gaps in eV)."""
     return train_once(
-        source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress
+        source,
+        data,
+        config,
+        fitting,
+        phase="fine-tuning",
     )
 
 

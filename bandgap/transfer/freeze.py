@@ -7,12 +7,11 @@ early-stopped Adam. The result is a point estimate, stored as one draw (`point_e
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, TrainedOnce, train_once
 
 
@@ -32,24 +31,16 @@ class FreezeConfig(TrainedOnce):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: FreezeConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: FreezeConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Refit the output layer to the training rows (features (n, p), gaps in eV)."""
     return train_once(
         source,
         data,
         config,
+        fitting,
         phase="refitting the output layer",
         frozen=range(1, source.network.n_layers),
-        seed=seed,
-        device=device,
-        progress=progress,
     )
 
 

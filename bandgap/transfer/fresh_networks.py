@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.config import AtLeastTwo, Count, OneOrMore, Settings
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, Params, layer_of
 from bandgap.posterior import ConformalPosterior
@@ -32,7 +31,7 @@ from bandgap.transfer.shared.cross_conformal import (
     fold_seed,
     without_each,
 )
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 
 _TRAINING: Final = JointTrainingConfig(
     learning_rate=1e-3, dropout=0.1, batch_size=128, validation_share=1e-3
@@ -56,24 +55,21 @@ def fit(
     source: SourceModel,
     data: TargetData,
     config: FreshNetworksConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    fitting: Fitting,
 ) -> ConformalPosterior:
     """Train a network without each fold in turn on rows (features (n, p), gaps in eV)."""
     columns = varying_columns(data.features)
     varying = data.features[:, columns].astype(np.float64)
     mean, scale = varying.mean(axis=0), varying.std(axis=0)
-    to = choose_device(device)
+    to = choose_device(fitting.device)
     x = torch.from_numpy(scaled(varying, mean, scale)).to(to)
     y = torch.from_numpy(data.gaps_eV).float().to(to)
     network = NetworkConfig(columns.size, config.hidden)
-    fold = fold_of_rows(y.shape[0], folds=config.folds, seed=seed, groups=data.groups)
+    fold = fold_of_rows(y.shape[0], folds=config.folds, seed=fitting.seed, groups=data.groups)
     networks = [
-        _trained(x[rows], y[rows], network, config, seed=fold_seed(seed, k))
+        _trained(x[rows], y[rows], network, config, seed=fold_seed(fitting.seed, k))
         for k, rows in without_each(
-            fold, phase="training networks without each fold", progress=progress
+            fold, phase="training networks without each fold", progress=fitting.progress
         )
     ]
     layers = tuple(np.stack(weights) for weights in zip(*networks, strict=True))

@@ -17,12 +17,12 @@ from scipy.optimize import fmin_l_bfgs_b
 
 from bandgap.foundation.config import Settings, WholeNumber
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Progress, Update
 from bandgap.posterior import Diagnostics, Floats, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 
 # Start and bounds. Variances are in units of the gaps' variance, the length in units of the
 # typical distance.
@@ -42,13 +42,7 @@ class GaussianProcessConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: GaussianProcessConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: GaussianProcessConfig, fitting: Fitting
 ) -> GaussianProcessPosterior:
     """Fit the kernel's scales to rows (features (n, p), gaps in eV), on the CPU.
 
@@ -71,9 +65,9 @@ def fit(
         typical = typical_distance(distances)
         process = GaussianProcessRegressor(
             signal + WhiteKernel(NOISE, NOISE_BOUNDS),
-            optimizer=_search(config.restarts + 1, progress),
+            optimizer=_search(config.restarts + 1, fitting.progress),
             n_restarts_optimizer=config.restarts,
-            random_state=int(np.random.SeedSequence(seed).generate_state(1)[0]),
+            random_state=int(np.random.SeedSequence(fitting.seed).generate_state(1)[0]),
         ).fit(distances / typical, (data.gaps_eV - y_mean) / y_sd)
     variance, length, noise = np.exp(process.kernel_.theta)
     return GaussianProcessPosterior(

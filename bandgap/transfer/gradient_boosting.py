@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import AtLeastTwo, Count, Settings, ShareAboveZero
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
@@ -40,13 +39,7 @@ class GradientBoostingConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: GradientBoostingConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: GradientBoostingConfig, fitting: Fitting
 ) -> ConformalPosterior:
     """Boost trees without each fold on rows (features (n, p), gaps in eV), on the CPU."""
     # The histogram version took four times as long for the same error (1,000 organic crystals).
@@ -67,7 +60,13 @@ def fit(
         )
 
     phase = "boosting trees without each fold"
-    return fit_trees(data, grow, folds=config.folds, seed=seed, phase=phase, progress=progress)
+    return fit_trees(
+        data,
+        grow,
+        fitting,
+        folds=config.folds,
+        phase=phase,
+    )
 
 
 METHOD: Final = Method(

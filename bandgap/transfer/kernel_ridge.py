@@ -15,7 +15,6 @@ import numpy as np
 
 from bandgap.foundation.config import AtLeastTwo, OneOrMore, Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior, Floats
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
@@ -27,7 +26,7 @@ from bandgap.transfer.shared.cross_conformal import (
     fold_of_rows,
     without_each,
 )
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,12 @@ class Ridge:
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: KernelRidgeConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: KernelRidgeConfig, fitting: Fitting
 ) -> ConformalPosterior:
     """Fit without each fold in turn on rows (features (n, p), gaps in eV), on the CPU."""
     y = data.gaps_eV
     rows = TrainingRows.of(data.features)
-    fold = fold_of_rows(y.size, folds=config.folds, seed=seed, groups=data.groups)
+    fold = fold_of_rows(y.size, folds=config.folds, seed=fitting.seed, groups=data.groups)
     k = int(fold.max()) + 1
     lengths = np.empty(k)
     intercepts = np.empty(k)
@@ -72,7 +65,7 @@ def fit(
         distances = rows.own_distances("cityblock")
         choices = typical_distance(distances) * np.array(config.lengths)
         for i, train_rows in without_each(
-            fold, phase="fitting kernel ridge without each fold", progress=progress
+            fold, phase="fitting kernel ridge without each fold", progress=fitting.progress
         ):
             intercepts[i] = y[train_rows].mean()
             fold_distances = distances[np.ix_(train_rows, train_rows)]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from bandgap.foundation.config import Positive
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
@@ -22,7 +22,7 @@ from bandgap.priors.horseshoe import draw_global_scale
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,22 @@ class LastLayerHorseshoeConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: LastLayerHorseshoeConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: LastLayerHorseshoeConfig, fitting: Fitting
 ) -> LastLayerPosterior:
     """Sample the output layer given the training rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     sampler = config.sampler
     if not problem.n_changes:
         draws = problem.without_changes(
-            chains=sampler.chains, draws=sampler.kept_of_chain, prior=NoisePrior(), seed=seed
+            chains=sampler.chains,
+            draws=sampler.kept_of_chain,
+            prior=NoisePrior(),
+            seed=fitting.seed,
         )
-        return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
+        return problem.posterior(*draws, mode=config.mode, seed=fitting.seed, figures={})
     sampled, info = sample_horseshoe(
-        problem.regression, config=sampler, seed=seed, progress=progress
+        problem.regression, config=sampler, seed=fitting.seed, progress=fitting.progress
     )
     figures, warnings = converged(info.figures() | problem.judge_fit(sampled.delta))
     figures |= {"log10_tau": float(info.log_tau.mean()) / math.log(10.0)}
@@ -75,14 +71,14 @@ def fit(
         sampled.delta,
         sampled.sigma2,
         mode=config.mode,
-        seed=seed,
+        seed=fitting.seed,
         figures=figures,
         warnings=warnings,
         traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
         prior_draws={
             "tau": draw_global_scale(
                 PRIOR_DRAWS,
-                np.random.default_rng([seed, 0x7A0]),
+                np.random.default_rng([fitting.seed, 0x7A0]),
                 log_range=sampler.log_range(problem.n_changes),
             )
         },

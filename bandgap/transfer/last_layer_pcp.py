@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 
 from bandgap.foundation.config import Count, Positive
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.global_scale import integrate_global_scale, metropolis
 from bandgap.inference.last_layer.horseshoe import kept_share_of
@@ -40,7 +40,7 @@ from bandgap.transfer.shared.last_layer_problem import (
     converged,
     last_layer_problem,
 )
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,19 @@ class LastLayerPcpConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: LastLayerPcpConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: LastLayerPcpConfig, fitting: Fitting
 ) -> LastLayerPosterior:
     """Draw the output layer given the training rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     if not problem.n_changes:
         draws = problem.without_changes(
-            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed
+            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=fitting.seed
         )
-        return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
-    progress(Update("integrating the scale of the change"))
+        return problem.posterior(*draws, mode=config.mode, seed=fitting.seed, figures={})
+    fitting.progress(Update("integrating the scale of the change"))
     regression, prior = scale_problem(problem, structure=config.structure, lam=config.lam)
-    chains = [np.random.default_rng([seed, chain]) for chain in range(config.chains)]
+    chains = [np.random.default_rng([fitting.seed, chain]) for chain in range(config.chains)]
     if config.algorithm == "exact":
         exact = integrate_global_scale(regression, prior, centre=prior.typical)
         log_x = [exact.draw_log_x(config.draws, rng) for rng in chains]
@@ -119,7 +112,7 @@ def fit(
         delta, sigma2 = regression.draw(np.exp(log_x_draws[chain]), rng)
         deltas.append(delta)
         sigma2s.append(sigma2)
-        progress(Update("drawing output layers", chain + 1, config.chains))
+        fitting.progress(Update("drawing output layers", chain + 1, config.chains))
     delta = np.stack(deltas)
     figures, warnings = converged(_judge(log_x_draws) | problem.judge_fit(delta))
     figures |= acceptance | {
@@ -131,11 +124,11 @@ def fit(
         delta,
         noise,
         mode=config.mode,
-        seed=seed,
+        seed=fitting.seed,
         figures=figures,
         warnings=warnings,
         traces={"x": log_x_draws, "sigma": 0.5 * np.log(noise)},
-        prior_draws={"x": prior.draw(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
+        prior_draws={"x": prior.draw(PRIOR_DRAWS, np.random.default_rng([fitting.seed, 0x7A0]))},
         kept_share=_kept_share(problem, log_x_draws) if config.structure == "isotropic" else None,
     )
 

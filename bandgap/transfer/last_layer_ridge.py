@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from bandgap.foundation.config import Count
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.spectral_regression import (
     least_cross_validation,
@@ -23,7 +23,7 @@ from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import About, last_layer_problem
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,10 @@ class LastLayerRidgeConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: LastLayerRidgeConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: LastLayerRidgeConfig, fitting: Fitting
 ) -> LastLayerPosterior:
     """Fit the output layer to the training rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     problem = last_layer_problem(
         source,
         data,
@@ -61,25 +54,27 @@ def fit(
     )
     if not problem.n_changes:
         draws = problem.without_changes(
-            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed
+            chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=fitting.seed
         )
-        return problem.posterior(*draws, seed=seed, figures={})
+        return problem.posterior(*draws, seed=fitting.seed, figures={})
     regression = spectral_regression(problem.regression)
     penalty = least_cross_validation(regression)
     deltas = []
     sigma2s = []
     for chain in range(config.chains):
         delta, sigma2 = regression.draw(
-            np.full(config.draws, penalty.x), np.random.default_rng([seed, chain])
+            np.full(config.draws, penalty.x), np.random.default_rng([fitting.seed, chain])
         )
         deltas.append(delta)
         sigma2s.append(sigma2)
-        progress(Update("drawing output layers", chain + 1, config.chains))
+        fitting.progress(Update("drawing output layers", chain + 1, config.chains))
     figures = {
         "penalty": 1.0 / penalty.x if penalty.x > 0 else np.inf,
         "effective_parameters": penalty.degrees,
     }
-    return problem.posterior(np.stack(deltas), np.stack(sigma2s), seed=seed, figures=figures)
+    return problem.posterior(
+        np.stack(deltas), np.stack(sigma2s), seed=fitting.seed, figures=figures
+    )
 
 
 METHOD: Final = Method(

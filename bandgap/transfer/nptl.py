@@ -31,7 +31,7 @@ from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, train_more
 
@@ -73,27 +73,13 @@ class NptlConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: NptlConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: NptlConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Draw and train all samples on the training rows (features (n, p), gaps in eV)."""
-    trained = fit_stacked(
-        source,
-        data,
-        recipe_of(config),
-        plan_of(config),
-        seed=seed,
-        device=device,
-        progress=progress,
-    )
+    trained = fit_stacked(source, data, recipe_of(config), plan_of(config), fitting)
     n = trained.start.n_trained
     figures = trained.figures | {"prior_share": trained.value / (n + trained.value)}
-    return stacked_posterior(source, replace(trained, figures=figures), seed=seed)
+    return stacked_posterior(source, replace(trained, figures=figures), seed=fitting.seed)
 
 
 def extend(

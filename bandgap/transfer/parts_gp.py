@@ -13,13 +13,13 @@ from typing import Final
 from bandgap.descriptors.config import feature_terms
 from bandgap.foundation.config import Settings
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.integrated_scales import Draws, Proposals, Rounds, integrated
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,24 @@ class PartsGPConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: PartsGPConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: PartsGPConfig, fitting: Fitting
 ) -> PartsGPPosterior:
     """Integrate the scales given the rows (features (n, p), gaps in eV), on the CPU."""
-    progress(Update("measuring distances"))
+    fitting.progress(Update("measuring distances"))
     # The terms of MBTR are one block.
     blocks = feature_terms(source.descriptor)[max(len(source.descriptor.terms) - 1, 0) :]
     parts = [*blocks, slice(blocks[-1].stop, data.features.shape[1])]
-    start = PartsGPPosterior.before_draws(data.features, data.gaps_eV, parts=parts, seed=seed)
+    start = PartsGPPosterior.before_draws(
+        data.features, data.gaps_eV, parts=parts, seed=fitting.seed
+    )
     with few_blas_threads():
-        return integrated(start, prior_of(len(start.ends))[0], config, seed=seed, progress=progress)
+        return integrated(
+            start,
+            prior_of(len(start.ends))[0],
+            config,
+            seed=fitting.seed,
+            progress=fitting.progress,
+        )
 
 
 METHOD: Final = Method(

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import AtLeastTwo, Count, Settings, ShareAboveZero
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
@@ -33,13 +32,7 @@ class RandomForestConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: RandomForestConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: RandomForestConfig, fitting: Fitting
 ) -> ConformalPosterior:
     """Grow a forest without each fold on rows (features (n, p), gaps in eV), on the CPU."""
     from sklearn.ensemble import RandomForestRegressor
@@ -54,7 +47,13 @@ def fit(
         return TreeSum(forest.estimators_, 1.0 / config.trees, 0.0)
 
     phase = "growing a forest without each fold"
-    return fit_trees(data, grow, folds=config.folds, seed=seed, phase=phase, progress=progress)
+    return fit_trees(
+        data,
+        grow,
+        fitting,
+        folds=config.folds,
+        phase=phase,
+    )
 
 
 METHOD: Final = Method(

@@ -18,7 +18,7 @@ import numpy as np
 
 from bandgap.foundation.config import Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.stacking import SPREADS, fit_pool
 from bandgap.posterior import ConformalPosterior, Diagnostics, PartsGPPosterior, PooledPosterior
 from bandgap.sources.model import SourceModel
@@ -27,7 +27,7 @@ from bandgap.transfer.gradient_boosting import GradientBoostingConfig
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig
 from bandgap.transfer.parts_gp import PartsGPConfig
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Method, TargetData
+from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Fitting, Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,15 @@ class StackingConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: StackingConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: StackingConfig, fitting: Fitting
 ) -> PooledPosterior:
     """Fit the three methods to rows (features (n, p), gaps in eV) and weight them, on the CPU."""
-    process = parts_gp.fit(source, data, config.parts_gp, seed=seed, progress=progress)
-    ridge = kernel_ridge.fit(source, data, config.kernel_ridge, seed=seed, progress=progress)
-    trees = gradient_boosting.fit(
-        source, data, config.gradient_boosting, seed=seed, progress=progress
-    )
+    process = parts_gp.fit(source, data, config.parts_gp, fitting)
+    ridge = kernel_ridge.fit(source, data, config.kernel_ridge, fitting)
+    trees = gradient_boosting.fit(source, data, config.gradient_boosting, fitting)
     methods = (parts_gp.METHOD, kernel_ridge.METHOD, gradient_boosting.METHOD)
     members: tuple[PartsGPPosterior | ConformalPosterior, ...] = (process, ridge, trees)
-    progress(Update("weighing the methods"))
+    fitting.progress(Update("weighing the methods"))
     with few_blas_threads():
         left_out = np.stack([m.left_out_log_densities(SPREADS) for m in members], axis=1)
     pool = fit_pool(

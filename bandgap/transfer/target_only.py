@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation.config import Settings
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.one_set import train_fresh
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
 
@@ -35,13 +34,7 @@ class TargetOnlyConfig(Settings):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: TargetOnlyConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: TargetOnlyConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train a new network on the training rows (features (n, p), gaps in eV)."""
     standardiser, trained = train_fresh(
@@ -49,12 +42,12 @@ def fit(
         data.gaps_eV,
         network=source.network,
         config=config.training,
-        seed=seed,
-        device=device,
+        seed=fitting.seed,
+        device=fitting.device,
         phase="training on the target alone",
-        progress=progress,
+        progress=fitting.progress,
     )
-    return point_posterior(trained, standardiser=standardiser, seed=seed)
+    return point_posterior(trained, standardiser=standardiser, seed=fitting.seed)
 
 
 METHOD: Final = Method(

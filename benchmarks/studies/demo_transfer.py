@@ -28,6 +28,7 @@ from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.method import Fitting
 from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.published_tables import read_table
 from benchmarks.studies.study import (
@@ -139,7 +140,7 @@ def fit_to_split(
     config: Any = from_dict(method.config, settings)
     started = cpu_seconds()
     posterior = method.fit(
-        source, TargetData(train.features, train.gaps_eV), config, seed=seed, device="cpu"
+        source, TargetData(train.features, train.gaps_eV), config, Fitting(seed, device="cpu")
     )
     return Fitted(posterior, train, table.rows(split.test), cpu_seconds() - started)
 

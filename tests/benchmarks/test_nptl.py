@@ -16,6 +16,7 @@ from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.structures import StructureRecord
 from bandgap.transfer import TargetData, nptl
 from bandgap.transfer.shared.folds import held_out_masks, start_of
+from bandgap.transfer.shared.method import Fitting
 from benchmarks.nptl import LOOP, OURS, VARIANTS, NptlBenchmark, measure_pairs, measure_speed
 from benchmarks.stopwatch import peak_memory_MB, timed
 from benchmarks.textbook import predict_eV, textbook_nptl
@@ -55,7 +56,7 @@ def test_textbook_loop_agrees_with_the_batched_trainer(source, table):
     data = TargetData(table.features[:30], table.gaps_eV[:30])
     training = StackTraining(coordinates="full", batch_size=100, epochs=20, learning_rate=3e-3)
     config = nptl.NptlConfig(samples=2, alphas=(5.0,), sigma="val", training=training)
-    posterior = nptl.fit(source, data, config, seed=3, device="cpu")
+    posterior = nptl.fit(source, data, config, Fitting(3, device="cpu"))
     mask = held_out_masks(30, rule="val", seed=3)[0]
     start = start_of(
         source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full"

@@ -11,6 +11,7 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.transfer import TargetData
+from bandgap.transfer.shared.method import Fitting
 
 # Chains are independent: standard errors are those of chain means, whatever the autocorrelation.
 CHAINS = 50
@@ -59,8 +60,7 @@ def transferred(method, config, source, x, y, *, monkeypatch):
         source,
         data,
         replace(config, standardise="source", gap_scale="source"),
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
 
 

@@ -11,6 +11,7 @@ import torch
 from bandgap.inference import diagnostics
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.statistical.by_library import source_of
 from tests.unit.inference.network.problems import plain, raw
 
@@ -56,8 +57,8 @@ def test_predictions_by_mini_batches_are_those_of_full_hmc():
     exact = METHODS["btl_pcp_pe"]
     ours = METHODS["btl_pcp_sg"]
     long = ours.configure({"sampler": {"warmup": 1500, "draws": 4000, "keep": 400}})
-    full = exact.fit(source, data, exact.configure({}), seed=0, device="cpu")
-    part = ours.fit(source, data, long, seed=0, device="cpu")
+    full = exact.fit(source, data, exact.configure({}), Fitting(0, device="cpu"))
+    part = ours.fit(source, data, long, Fitting(0, device="cpu"))
     assert full.diagnostics.figures["rhat_max"] < 1.05
     one = full.mean_draws_eV(x)
     other = part.mean_draws_eV(x)

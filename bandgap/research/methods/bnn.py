@@ -10,8 +10,7 @@ from typing import Final
 
 import torch
 
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import layers_of
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
@@ -21,7 +20,7 @@ from bandgap.research.shared.independent_scales import (
 )
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.sampled_network import standardised
 
 
@@ -31,25 +30,15 @@ class BnnConfig(IndependentScalesConfig):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BnnConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: BnnConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Sample all weights and scales given the training rows (features (n, p), gaps in eV)."""
-    progress(Update("preparing the network"))
+    fitting.progress(Update("preparing the network"))
     posterior = sample_independent_scales(
         [torch.zeros_like(layer) for layer in layers_of(source.params)],
         standardised(data, fit_standardiser(data.features, data.gaps_eV)),
         config,
-        seed=seed,
-        device=device,
-        progress=progress,
-        checkpoint=checkpoint,
+        fitting,
     )
     return replace(posterior, layer_weights=None, tau=None)
 
@@ -67,6 +56,6 @@ METHOD: Final = Method(
     cost=Cost(55, 110, sampler="auto"),
     config=BnnConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
     new_elements=True,
 )

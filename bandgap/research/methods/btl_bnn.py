@@ -8,8 +8,7 @@ tau_l and each layer's share of it.
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.research.shared.independent_scales import (
@@ -18,7 +17,7 @@ from bandgap.research.shared.independent_scales import (
 )
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 
 
@@ -28,27 +27,12 @@ class BtlBnnConfig(IndependentScalesConfig, Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BtlBnnConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: BtlBnnConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Sample all weights and scales given the training rows (features (n, p), gaps in eV)."""
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     rows = rows_for_source(source, data, **config.scales)
-    posterior = sample_independent_scales(
-        layers_of(source.params),
-        rows,
-        config,
-        seed=seed,
-        device=device,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    posterior = sample_independent_scales(layers_of(source.params), rows, config, fitting)
     return with_sensitivity(posterior, layer_gradient_norms(source.params, rows.x).mean(0))
 
 
@@ -65,6 +49,6 @@ METHOD: Final = Method(
     cost=Cost(55, 110, sampler="auto"),
     config=BtlBnnConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
     new_elements=True,
 )

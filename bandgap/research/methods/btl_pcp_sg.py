@@ -25,8 +25,7 @@ import torch
 
 from bandgap.foundation.config import ShareBelowOne
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.inference.network.pcp_scales import condensed, point_estimate_scales
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.posterior import NetworkPosterior
@@ -34,7 +33,7 @@ from bandgap.research.shared.stochastic_network import sample_stochastically
 from bandgap.research.shared.stochastic_start import SgSampler
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.point_prior import PointPriorConfig, point_prior_problem
 from bandgap.transfer.shared.sampled_network import with_figures, with_sensitivity
 
@@ -57,20 +56,15 @@ class BtlPcpSgConfig(PointPriorConfig):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BtlPcpSgConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: BtlPcpSgConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Sample all weights and scales given the training rows (features (n, p), gaps in eV)."""
-    progress(Update("preparing the transfer"))
-    problem = point_prior_problem(source, data, config, seed=seed)
+    fitting.progress(Update("preparing the transfer"))
+    problem = point_prior_problem(source, data, config, seed=fitting.seed)
     rows = problem.rows
-    net = whiten(problem.layers, rows.x, rows.y, device=choose_device(device), dtype=torch.float32)
+    net = whiten(
+        problem.layers, rows.x, rows.y, device=choose_device(fitting.device), dtype=torch.float32
+    )
     prior = point_estimate_scales(
         problem.alpha,
         lam=problem.lam,
@@ -81,11 +75,9 @@ def fit(
         net,
         condensed(prior),
         rows.standardiser,
+        fitting,
         sampler=config.sampler,
         prune_share=config.prune_share,
-        seed=seed,
-        progress=progress,
-        checkpoint=checkpoint,
     )
     return with_sensitivity(with_figures(posterior, lam=problem.lam), problem.alpha.mean(0))
 
@@ -103,6 +95,6 @@ METHOD: Final = Method(
     cost=Cost(220, 220, sampler="mini-batches"),
     config=BtlPcpSgConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
     new_elements=True,
 )

@@ -25,8 +25,7 @@ from torch import Tensor
 
 from bandgap.foundation.config import Positive, ProperShare
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.inference.network.draws import NetworkDraws
 from bandgap.inference.network.pcp_scales import VariationalScales, variational_scales
 from bandgap.inference.network.sampler import sample_network
@@ -44,7 +43,7 @@ from bandgap.priors.correlation import (
 from bandgap.research.shared.scaled_network import whiten_scaled
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     centred,
     diagnose,
@@ -79,38 +78,36 @@ class BtlPcpViConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BtlPcpViConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: BtlPcpViConfig, fitting: Fitting
 ) -> ScaledNetworkPosterior:
     """Sample all weights and scales given the training rows (features (n, p), gaps in eV).
 
     Raises InputError where the source has no variational posterior.
     """
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     source_posterior = variational_posterior(source)
     rows = rows_for_source(centred(source, "variational"), data, **config.scales)
     gains = layer_variances(source_posterior.mean, source_posterior.sd, rows.x)
-    torch_device = choose_device(device)
+    torch_device = choose_device(fitting.device)
     noise_b = rows.noise_b(config.noise_share)
     prior = variational_scales(
         source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=torch_device
     )
-    rate, rate_warnings = _rate(gains, source_posterior, prior, config, seed=seed)
+    rate, rate_warnings = _rate(gains, source_posterior, prior, config, seed=fitting.seed)
     prior = replace(prior, lam=rate)
     layers = layers_of(source_posterior.mean)
     sds = layers_of(source_posterior.sd)
     net = whiten_scaled(layers, sds, rows.x, rows.y, device=torch_device, dtype=torch.float32)
     draws, info = sample_network(
-        net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
+        net,
+        prior,
+        config=config.sampler,
+        seed=fitting.seed,
+        progress=fitting.progress,
+        checkpoint=fitting.checkpoint,
     )
     diagnostics = recorded(
-        diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=seed
+        diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=fitting.seed
     )
     posterior = _posterior(
         draws,
@@ -123,7 +120,7 @@ def fit(
             figures={**diagnostics.figures, "lam": prior.lam},
             warnings=(*rate_warnings, *diagnostics.warnings),
         ),
-        seed=seed,
+        seed=fitting.seed,
     )
     return with_sensitivity(posterior, gains.mean(0))
 
@@ -208,6 +205,6 @@ METHOD: Final = Method(
     cost=Cost(90, 180, sampler="whitened"),
     config=BtlPcpViConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
     needs="variational",
 )

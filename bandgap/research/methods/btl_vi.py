@@ -24,7 +24,7 @@ from torch import Tensor
 from bandgap.foundation.config import Count, OneOrMore, Positive, ProperShare
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Progress, Update
 from bandgap.networks.perceptron import Params, forward, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import split_rows
@@ -38,7 +38,7 @@ from bandgap.networks.variational import (
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source
 
 HELD_OUT_DRAWS = 64  # of the weights, for the held-out likelihood of a kappa
@@ -68,19 +68,13 @@ class BtlViConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: BtlViConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: BtlViConfig, fitting: Fitting
 ) -> ScaledNetworkPosterior:
     """Fit independent normals to all weights given the rows (features (n, p), gaps in eV).
 
     Raises InputError where the source has no Fisher information.
     """
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     if source.fisher is None:
         raise InputError(
             "the source has no Fisher information, which this method needs. Train it again with "
@@ -88,7 +82,7 @@ def fit(
             "`bandgap source-extras`; of several sets, to the one that the transfer starts from."
         )
     rows = rows_for_source(source, data, **config.scales)
-    torch_device = choose_device(device)
+    torch_device = choose_device(fitting.device)
     problem = _VariationalProblem(
         {name: value.to(torch_device) for name, value in source.params.items()},
         {name: value.to(torch_device) for name, value in source.fisher.items()},
@@ -96,7 +90,9 @@ def fit(
         rows.y.float().to(torch_device),
         rows.noise_b(config.noise_share),
     )
-    split = split_rows(len(data.gaps_eV), share=config.validation_share, generator=_stream(seed, 0))
+    split = split_rows(
+        len(data.gaps_eV), share=config.validation_share, generator=_stream(fitting.seed, 0)
+    )
     scores = {}
     for kappa in config.kappas if len(config.kappas) > 1 else ():
         candidate = _fit_at(
@@ -105,11 +101,11 @@ def fit(
             split.training,
             config,
             phase=f"kappa = {kappa:g}",
-            seed=seed,
-            progress=progress,
+            seed=fitting.seed,
+            progress=fitting.progress,
         )
         scores[kappa] = _log_predictive(
-            candidate, problem.x[split.held_out], problem.y[split.held_out], seed=seed
+            candidate, problem.x[split.held_out], problem.y[split.held_out], seed=fitting.seed
         )
     kappa = max(scores, key=lambda k: scores[k]) if scores else config.kappas[0]
     all_rows = torch.arange(len(data.gaps_eV))
@@ -119,8 +115,8 @@ def fit(
         all_rows,
         config,
         phase="variational transfer",
-        seed=seed,
-        progress=progress,
+        seed=fitting.seed,
+        progress=fitting.progress,
     )
     figures = {"kappa": kappa, "elbo": variational.elbo[-1]}
     figures |= {f"held_out_nats_at_kappa_{k:g}": score for k, score in scores.items()}
@@ -129,7 +125,7 @@ def fit(
         rows.standardiser,
         draws=config.draws,
         diagnostics=Diagnostics(figures),
-        seed=seed,
+        seed=fitting.seed,
     )
 
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation.config import Candidates, Count
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe, Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -42,19 +41,11 @@ class L2SPConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: L2SPConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: L2SPConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train all members on the training rows (features (n, p), gaps in eV)."""
-    trained = fit_stacked(
-        source, data, L2SPRecipe(), _plan(config), seed=seed, device=device, progress=progress
-    )
-    return stacked_posterior(source, trained, seed=seed)
+    trained = fit_stacked(source, data, L2SPRecipe(), _plan(config), fitting)
+    return stacked_posterior(source, trained, seed=fitting.seed)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from bandgap.foundation.config import Count, ProperShare
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import Params
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
@@ -26,7 +26,7 @@ from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import features_at
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 LEAST_SIGMA = 1e-6  # of the gaps' standard deviation
 
@@ -69,17 +69,10 @@ class LeastSquares:
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: LastLayerOlsConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: LastLayerOlsConfig, fitting: Fitting
 ) -> LastLayerPosterior:
     """Fit the output layer to the training rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     standardiser = standardiser_for(source, data.features, data.gaps_eV, **config.scales)
     hidden: Params = hidden_layers(source.params)
     y = standardiser.gaps(data.gaps_eV)
@@ -89,11 +82,11 @@ def fit(
     sigmas = []
     for chain in range(config.chains):
         output, sigma = _draw(
-            solution, n=y.size, size=config.draws, rng=np.random.default_rng([seed, chain])
+            solution, n=y.size, size=config.draws, rng=np.random.default_rng([fitting.seed, chain])
         )
         outputs.append(output)
         sigmas.append(np.maximum(sigma, LEAST_SIGMA * float(y.std())))
-        progress(Update("drawing output layers", chain + 1, config.chains))
+        fitting.progress(Update("drawing output layers", chain + 1, config.chains))
     figures = {
         "rank": float(solution.spread.shape[1]),
         "rows_left": float(solution.degrees_of_freedom),
@@ -103,7 +96,7 @@ def fit(
         hidden=hidden,
         output=np.stack(outputs),
         sigma=np.stack(sigmas),
-        seed=seed,
+        seed=fitting.seed,
         diagnostics=Diagnostics(
             figures,
             ()

@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.config import AtLeastTwo, ProperShare
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.perceptron import Params, forward, hidden_features, layer_of, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, draws_above, start_at_source
 
 # Relative to the gaps' scale. A mixture of normals needs some noise.
@@ -42,17 +41,11 @@ class McDropoutConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: McDropoutConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: McDropoutConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Fine-tune with dropout on the rows (features (n, p), gaps in eV) and draw the masks."""
-    start = start_at_source(source, data, **config.scales, device=device)
-    generator = torch.Generator().manual_seed(seed)
+    start = start_at_source(source, data, **config.scales, device=fitting.device)
+    generator = torch.Generator().manual_seed(fitting.seed)
     layer = dropped_layer(source.network.n_layers)
     width = start.params[f"weight.{layer}"].shape[1]
 
@@ -70,13 +63,13 @@ def fit(
         generator=generator,
         model=network_with_dropout,
         phase="fine-tuning with dropout",
-        progress=progress,
+        progress=fitting.progress,
     )
     params = {name: value.cpu() for name, value in trained.params.items()}
     masks = _mask((config.passes, width), config.dropout, generator)
     sigma = float(np.sqrt(trained.validation_mse)) if config.noise == "held_out" else NO_NOISE
     return masked_posterior(
-        params, masks, layer=layer, sigma=sigma, standardiser=start.standardiser, seed=seed
+        params, masks, layer=layer, sigma=sigma, standardiser=start.standardiser, seed=fitting.seed
     )
 
 

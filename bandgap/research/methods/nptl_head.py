@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import AtLeastTwo, Candidates, Count
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
@@ -36,7 +36,7 @@ from bandgap.transfer.shared.folds import (
     held_out_masks,
     start_of,
 )
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
 
 
@@ -53,18 +53,11 @@ class NptlHeadConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: NptlHeadConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: NptlHeadConfig, fitting: Fitting
 ) -> LastLayerPosterior:
     """Draw all output layers given the rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the transfer"))
-    masks = held_out_masks(data.gaps_eV.size, rule=config.sigma, seed=seed)
+    fitting.progress(Update("preparing the transfer"))
+    masks = held_out_masks(data.gaps_eV.size, rule=config.sigma, seed=fitting.seed)
     is_cross_validated = len(masks) > 1
 
     def start(trained: NDArray[np.bool_], fold: int = -1) -> Start:
@@ -79,15 +72,15 @@ def fit(
     means = []
     for done, alpha in enumerate(config.alphas, start=1):
         heads = [
-            draw_heads(fold, config, alpha=alpha, samples=config.choice_samples, seed=seed)
+            draw_heads(fold, config, alpha=alpha, samples=config.choice_samples, seed=fitting.seed)
             for fold in folds
         ]
         means.append(_left_out_eV(folds, heads))
-        progress(Update("choosing alpha", done, len(config.alphas)))
+        fitting.progress(Update("choosing alpha", done, len(config.alphas)))
     index, sigmas, scores = choose(y, np.stack(means), default=setting.default_index)
     alpha = config.alphas[index]
     sigma_eV = float(sigmas[index])
-    output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=seed)
+    output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=fitting.seed)
     if not is_cross_validated:
         sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]))
     check_noise(sigma_eV, final)
@@ -100,7 +93,7 @@ def fit(
         hidden=hidden_layers(source.params),
         output=output[None],
         sigma=np.full((1, config.samples), sigma_eV / final.standardiser.y_sd_eV),
-        seed=seed,
+        seed=fitting.seed,
         diagnostics=Diagnostics(figures | {"alpha": alpha, "prior_share": alpha / (n + alpha)}),
     )
 

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.kernels import Layers
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.nptl import NptlConfig, plan_of, recipe_of
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import Start, fit_sigma, row_nll
-from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, TargetData
 from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_posterior
 
 
@@ -55,26 +54,12 @@ class NptlSoupConfig(NptlConfig):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: NptlSoupConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: NptlSoupConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train NPTL's samples on the rows (features (n, p), gaps in eV) and average their weights."""
     uniform = config.soup == "uniform"
     plan = plan_of(config if uniform else replace(config, sigma="val"))
-    trained = fit_stacked(
-        source,
-        data,
-        recipe_of(config),
-        replace(plan, averaged=uniform),
-        seed=seed,
-        device=device,
-        progress=progress,
-    )
+    trained = fit_stacked(source, data, recipe_of(config), replace(plan, averaged=uniform), fitting)
     sigma_eV = trained.sigma_eV
     members = np.arange(config.samples)
     if not uniform:
@@ -86,7 +71,7 @@ def fit(
     return stacked_posterior(
         source,
         replace(trained, weights=[soup], sigma_eV=sigma_eV, figures=figures),
-        seed=seed,
+        seed=fitting.seed,
         warnings=(NO_SPREAD,),
     )
 

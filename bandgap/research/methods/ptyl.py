@@ -18,7 +18,6 @@ from torch import Tensor
 
 from bandgap.foundation.config import Candidates, Count, Positive
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import PTYL
 from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots, snapshot_prior
@@ -26,7 +25,7 @@ from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, first_weights
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe, Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -51,13 +50,7 @@ class PTYLConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: PTYLConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: PTYLConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train all members on the target's training rows (features (n, p), gaps in eV).
 
@@ -68,10 +61,8 @@ def fit(
     recipe = PTYLRecipe(
         snapshots=snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps
     )
-    trained = fit_stacked(
-        source, data, recipe, _plan(config), seed=seed, device=device, progress=progress
-    )
-    return stacked_posterior(source, trained, seed=seed)
+    trained = fit_stacked(source, data, recipe, _plan(config), fitting)
+    return stacked_posterior(source, trained, seed=fitting.seed)
 
 
 def snapshots_of(source: SourceModel, name: str) -> Snapshots:

@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.config import Count, NonNegative, Positive, ShareBelowOne
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed, velocity_noise_variance
@@ -41,7 +40,7 @@ from bandgap.research.methods.ptyl import snapshots_of
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start, first_weights
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -82,13 +81,7 @@ class SghmcConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: SghmcConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: SghmcConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Run all chains on the training rows (features (n, p), gaps in eV).
 
@@ -109,9 +102,7 @@ def fit(
         plan = Plan(
             config.chains, 1, setting, config.sigma, config.scales, training_of(slower), cycles
         )
-        trained = fit_stacked(
-            source, data, recipe, plan, seed=seed, device=device, progress=progress
-        )
+        trained = fit_stacked(source, data, recipe, plan, fitting)
         start = trained.start
         outside = np.zeros(config.cycles)  # full coordinates have no outside
         if is_isotropic:
@@ -122,7 +113,7 @@ def fit(
         return stacked_posterior(
             source,
             trained,
-            seed=seed,
+            seed=fitting.seed,
             scale_1=np.tile(outside, (config.chains, 1)),
             warnings=(restarted,) if number else (),
         )

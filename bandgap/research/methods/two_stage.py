@@ -14,12 +14,11 @@ import torch
 
 from bandgap.foundation.config import ShareAboveZero
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import (
     ALL_LAYERS,
     OUTPUT_LAYER,
@@ -62,17 +61,11 @@ class TwoStageConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: TwoStageConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: TwoStageConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Train the output layer, then all layers, on the rows (features (n, p), gaps in eV)."""
-    start = start_at_source(source, data, **config.scales, device=device)
-    generator = torch.Generator().manual_seed(seed)
+    start = start_at_source(source, data, **config.scales, device=fitting.device)
+    generator = torch.Generator().manual_seed(fitting.seed)
     split = split_rows(
         data.gaps_eV.size, share=config.output_layer.validation_share, generator=generator
     )
@@ -85,7 +78,7 @@ def fit(
         frozen=range(1, source.network.n_layers),
         split=split,
         phase="training the output layer",
-        progress=progress,
+        progress=fitting.progress,
     )
     second = train(
         first.params,
@@ -96,10 +89,10 @@ def fit(
         rate_shares=dict.fromkeys(range(1, source.network.n_layers), config.hidden_rate_share),
         split=split,
         phase="training all layers",
-        progress=progress,
+        progress=fitting.progress,
     )
     best = second if second.validation_mse < first.validation_mse else first
-    return point_posterior(best, standardiser=start.standardiser, seed=seed)
+    return point_posterior(best, standardiser=start.standardiser, seed=fitting.seed)
 
 
 METHOD: Final = Method(

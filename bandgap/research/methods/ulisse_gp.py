@@ -13,8 +13,7 @@ import numpy as np
 
 from bandgap.foundation.config import Count
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.research.unbiased_solves.langevin import (
@@ -27,7 +26,7 @@ from bandgap.research.vecchia.gp import ALL_ROWS, GPConfig, typical_scales, weak
 from bandgap.research.vecchia.gp import fit as fit_process
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 START: Final = GPConfig(likelihood="vecchia", neighbours=20, sampler="none")
 PREDICT_FROM = 200
@@ -42,34 +41,31 @@ class UlisseGPConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: UlisseGPConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: UlisseGPConfig, fitting: Fitting
 ) -> DeepKernelPosterior:
     """Sample the scales given the rows (features (n, p), gaps in eV), on the CPU."""
-    del device
-    progress(Update("preparing the kernel"))
-    rows = rows_of(source, data, config, seed=seed)
+    fitting.progress(Update("preparing the kernel"))
+    rows = rows_of(source, data, config, seed=fitting.seed)
     first = fit_process(
         rows.points,
         rows.gaps,
         START,
         covariates=rows.trend,
-        seed=seed,
+        seed=fitting.seed,
         device="cpu",
-        progress=progress,
+        progress=fitting.progress,
     )
     (start,) = first.thetas
     priors = weak_priors(typical_scales(rows.points, rows.trend, rows.gaps))
     problem = Problem(rows.points, rows.trend, rows.gaps, priors)
     with few_blas_threads():
         draws = sample_by_smaller_steps(
-            problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint
+            problem,
+            start,
+            config.solves,
+            seed=fitting.seed,
+            progress=fitting.progress,
+            checkpoint=fitting.checkpoint,
         )
     chains, length = draws.eta.shape[:2]
     kept_iterations = (
@@ -79,7 +75,7 @@ def fit(
     )
     theta = [[theta_at(eta, start) for eta in chain[kept_iterations]] for chain in draws.eta]
     if draws.precision_beta is None:
-        rng = np.random.default_rng([seed, 0xBE7A])
+        rng = np.random.default_rng([fitting.seed, 0xBE7A])
         rank = config.solves.rank
         beta = np.array(
             [[problem.draw_trend(scales, rng, rank=rank) for scales in chain] for chain in theta]
@@ -112,5 +108,5 @@ METHOD: Final = Method(
     cost=Cost(0.6, 5, sampler="own"),
     config=UlisseGPConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
 )

@@ -11,15 +11,14 @@ and 2.5, or sampled too (`process` with nu "free"). Other samplers of `GPConfig`
 from dataclasses import dataclass, field
 from typing import Final
 
-from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.foundation.progress import Update
 from bandgap.research.posteriors.deep_kernel import DeepKernelPosterior
 from bandgap.research.shared.deep_kernel import rows_of, with_draws
 from bandgap.research.vecchia.gp import GPConfig
 from bandgap.research.vecchia.gp import fit as fit_process
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
-from bandgap.transfer.shared.method import Method, Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -33,30 +32,23 @@ class VecchiaGPConfig(Scales):
 
 
 def fit(
-    source: SourceModel,
-    data: TargetData,
-    config: VecchiaGPConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
+    source: SourceModel, data: TargetData, config: VecchiaGPConfig, fitting: Fitting
 ) -> DeepKernelPosterior:
     """Sample the scales given the training rows (features (n, p), gaps in eV).
 
     Vecchia's likelihood runs on the device, the exact one on the CPU.
     """
-    progress(Update("preparing the kernel"))
-    rows = rows_of(source, data, config, seed=seed)
+    fitting.progress(Update("preparing the kernel"))
+    rows = rows_of(source, data, config, seed=fitting.seed)
     process = fit_process(
         rows.points,
         rows.gaps,
         config.process,
         covariates=rows.trend,
-        seed=seed,
-        device=device,
-        progress=progress,
-        checkpoint=checkpoint,
+        seed=fitting.seed,
+        device=fitting.device,
+        progress=fitting.progress,
+        checkpoint=fitting.checkpoint,
     )
     figures = {
         "smoothness": process.nu,
@@ -89,5 +81,5 @@ METHOD: Final = Method(
     cost=Cost(2, 4, sampler="own"),
     config=VecchiaGPConfig,
     fit=fit,
-    resumable=fit,
+    resumable=True,
 )

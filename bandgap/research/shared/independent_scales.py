@@ -12,12 +12,11 @@ from torch import Tensor
 
 from bandgap.foundation.config import Positive, Settings
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress
-from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import Layers, whiten
 from bandgap.posterior import NetworkPosterior
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.shared.sampled_network import TargetRows, sample_posterior
 
 
@@ -38,17 +37,10 @@ class IndependentScalesConfig(Settings):
 
 
 def sample_independent_scales(
-    centre: Layers,
-    rows: TargetRows,
-    config: IndependentScalesConfig,
-    *,
-    seed: int,
-    device: str,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
+    centre: Layers, rows: TargetRows, config: IndependentScalesConfig, fitting: Fitting
 ) -> NetworkPosterior:
     """Sample weights and scales around the layers in `centre`, given the training rows."""
-    torch_device = choose_device(device)
+    torch_device = choose_device(fitting.device)
     net = whiten(centre, rows.x, rows.y, device=torch_device, dtype=torch.float32)
     prior = InverseGammaScales(
         rows.noise_b(config.noise_share), start_factor(centre).to(torch_device)
@@ -57,10 +49,8 @@ def sample_independent_scales(
         net,
         prior,
         rows.standardiser,
+        fitting,
         sampler=config.sampler,
-        seed=seed,
-        progress=progress,
-        checkpoint=checkpoint,
     )
 
 

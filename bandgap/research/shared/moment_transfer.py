@@ -17,7 +17,7 @@ from annotated_types import Interval
 
 from bandgap.foundation.config import Count, Positive
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import Progress, Update
 from bandgap.networks.perceptron import layers_of
 from bandgap.posterior import Diagnostics
 from bandgap.research.assumed_density.belief import Belief, Floats, belief_around, with_average
@@ -30,7 +30,7 @@ from bandgap.research.posteriors.factorised_network import (
 )
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Scales, TargetData
 
 CLIP: Final = 10.0  # standard deviations of a feature
 # Prior variances of hidden layers and of the output layer where only the output layer moves.
@@ -86,13 +86,7 @@ class _MomentProblem:
 
 
 def fit_by_moments(
-    source: SourceModel,
-    data: TargetData,
-    config: MomentTransferConfig,
-    *,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
+    source: SourceModel, data: TargetData, config: MomentTransferConfig, fitting: Fitting
 ) -> FactorisedNetworkPosterior:
     """Choose v0, then update the weights by the training rows; always on the CPU.
 
@@ -116,16 +110,17 @@ def fit_by_moments(
     FactorisedNetworkPosterior
         Independent normals for all weights.
     """
-    del device
-    progress(Update("preparing the transfer"))
+    fitting.progress(Update("preparing the transfer"))
     standardiser = standardiser_for(source, data.features, data.gaps_eV, **config.scales)
     x = clipped_features(standardiser, data.features, limit=CLIP)
     layers = [layer.double().numpy() for layer in layers_of(source.params)]
     problem = _MomentProblem(layers, x, standardiser.gaps(data.gaps_eV))
-    variances, figures = _choose_variances(problem, config, seed=seed, progress=progress)
+    variances, figures = _choose_variances(
+        problem, config, seed=fitting.seed, progress=fitting.progress
+    )
     start = belief_around(problem.layers, variances)
     belief = start
-    rng = _generator(seed, 1)
+    rng = _generator(fitting.seed, 1)
     log_z = np.zeros(0)
     for pass_number in range(config.passes):
         belief, seen_rows = take_in(
@@ -136,13 +131,13 @@ def fit_by_moments(
             batch=config.batch_size if pass_number else 1,
             atoms=config.zero_probabilities,
             phase=f"pass {pass_number + 1} of {config.passes}",
-            progress=progress,
+            progress=fitting.progress,
         )
         if not pass_number:
             log_z = seen_rows.log_z
             belief = with_average(belief, start, n=len(x)) if config.likelihood == "sep" else belief
         belief = refine_prior(belief) if config.prior_step else belief
-    progress(Update("passes over the crystals", config.passes, config.passes))
+    fitting.progress(Update("passes over the crystals", config.passes, config.passes))
     figures |= _figures(belief, log_z, n_clipped=int((np.abs(x) == CLIP).any(1).sum()))
     diagnostics = Diagnostics(
         figures,

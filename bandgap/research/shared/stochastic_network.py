@@ -25,6 +25,7 @@ from bandgap.research.stochastic_gradient.protocol import SamplerWarning
 from bandgap.research.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.research.stochastic_gradient.run import sample
 from bandgap.research.stochastic_gradient.samplers import AnyConfig
+from bandgap.transfer.shared.method import Fitting
 
 WATCHED_ROWS = 64  # training rows; f at these rows tells whether chains agree
 RECORDS = 400  # of scales and f in a chain
@@ -36,12 +37,10 @@ def sample_stochastically(
     net: WhitenedNetwork,
     prior: PointEstimateScales,
     standardiser: Standardiser,
+    fitting: Fitting,
     *,
     sampler: SgSampler,
     prune_share: float,
-    seed: int,
-    progress: Progress,
-    checkpoint: Checkpoint | None,
 ) -> NetworkPosterior:
     """Sample weights and scales by mini-batches.
 
@@ -81,9 +80,9 @@ def sample_stochastically(
         sampler,
         batch=batch,
         turn=prune_share == 0,
-        seed=seed,
-        progress=progress,
-        checkpoint=checkpoint,
+        seed=fitting.seed,
+        progress=fitting.progress,
+        checkpoint=fitting.checkpoint,
     )
     target = chain_start.target
     start = chain_start.start
@@ -108,9 +107,9 @@ def sample_stochastically(
             config,
             sampler,
             share=prune_share,
-            seed=seed,
-            progress=progress,
-            checkpoint=checkpoint,
+            seed=fitting.seed,
+            progress=fitting.progress,
+            checkpoint=fitting.checkpoint,
         )
         mask = (start != 0).to(start)
         figures["reborn_share"] = reborn_share
@@ -130,7 +129,8 @@ def sample_stochastically(
 
     def attempt(halvings: int) -> tuple[Draws, Info]:
         first, second = (
-            None if checkpoint is None else checkpoint.of_part(k + 4 * halvings) for k in (1, 3)
+            None if fitting.checkpoint is None else fitting.checkpoint.of_part(k + 4 * halvings)
+            for k in (1, 3)
         )
         smaller_step = replace(config, step=config.step / 2**halvings)
         figures["step"] = smaller_step.step
@@ -140,9 +140,9 @@ def sample_stochastically(
                 smaller_step,
                 start.reshape(shape),
                 config=run,
-                seed=seed,
+                seed=fitting.seed,
                 extras=extras,
-                progress=progress,
+                progress=fitting.progress,
                 checkpoints=(first, second),
             )
         return sample(
@@ -150,9 +150,9 @@ def sample_stochastically(
             smaller_step,
             start.reshape(shape),
             config=run,
-            seed=seed,
+            seed=fitting.seed,
             extras=extras,
-            progress=progress,
+            progress=fitting.progress,
             checkpoint=first,
         )
 
@@ -170,7 +170,7 @@ def sample_stochastically(
         )
         info = replace(info, warnings=(*info.warnings, SamplerWarning("diverged", text)))
     figures["zero_share"] = info.zero_share
-    return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
+    return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=fitting.seed)
 
 
 def _pruned(

@@ -1,7 +1,7 @@
 """The interface of a transfer method: its data, its settings of scales, and its entry `Method`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypedDict
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.config import Settings, from_dict
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
@@ -109,53 +109,50 @@ class Scales(Settings):
         return {"statistics": self.standardise, "gap_scale": self.gap_scale}
 
 
-class Fit(Protocol):
-    """Fits a method; the same seed on the same device gives the same posterior."""
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """How a method is fitted, beside its settings.
 
-    def __call__(
-        self,
-        source: SourceModel,
-        data: TargetData,
-        config: Any,
-        *,
-        seed: int,
-        device: str = "auto",
-        progress: Progress = no_progress,
-    ) -> Posterior: ...
-
-
-class FitTogether(Protocol):
-    """Makes one posterior from all networks of a source.
-
-    Each member contains a source model for every output; `head` is the output of the target.
+    Attributes
+    ----------
+    seed
+        The same seed on the same device gives the same posterior.
+    device
+        "auto", "cpu" or "cuda".
+    progress
+        Is called during the fit; it can raise `Cancelled`.
+    checkpoint
+        File from which a resumable method resumes, with the same posterior.
+    networks
+        All networks of the source, for a method that takes them together: for each, a source model
+        for every output. The method's own argument is the first network's output `head`.
+    head
+        The output of the target.
     """
 
+    seed: int
+    device: str = "auto"
+    progress: Progress = no_progress
+    checkpoint: Checkpoint | None = None
+    networks: Sequence[Mapping[str, SourceModel]] = ()
+    head: str = ""
+
+    def of_network(self, i: int) -> "Fitting":
+        """Return seed, progress and checkpoint of network i; the first has the seed itself."""
+        seed, progress = self.seed, self.progress
+        if i > 0:
+            seed = int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
+        if len(self.networks) > 1:
+            progress = progress_of(f"network {i + 1} of {len(self.networks)}", progress)
+        checkpoint = None if self.checkpoint is None else self.checkpoint.of_part(i)
+        return replace(self, seed=seed, progress=progress, checkpoint=checkpoint)
+
+
+class Fit(Protocol):
+    """Fits a method to the rows of a target."""
+
     def __call__(
-        self,
-        members: Sequence[Mapping[str, SourceModel]],
-        data: TargetData,
-        config: Any,
-        *,
-        head: str,
-        seed: int,
-        device: str = "auto",
-        progress: Progress = no_progress,
-    ) -> Posterior: ...
-
-
-class ResumableFit(Protocol):
-    """Fits a method, or resumes from the files of `checkpoint`; the posterior is the same."""
-
-    def __call__(
-        self,
-        source: SourceModel,
-        data: TargetData,
-        config: Any,
-        *,
-        seed: int,
-        device: str = "auto",
-        progress: Progress = no_progress,
-        checkpoint: Checkpoint | None = None,
+        self, source: SourceModel, data: TargetData, config: Any, fitting: Fitting
     ) -> Posterior: ...
 
 
@@ -180,10 +177,10 @@ class Method:
     fit
         Fits it to the rows of a target.
     resumable
-        The same fit with checkpoints, None for a method that cannot resume.
-    fit_together
-        Fits one model from all networks of a source. Without it, the posteriors from each network
-        are mixed.
+        Whether its fit resumes from `Fitting.checkpoint`.
+    together
+        Whether it fits one model from all networks of a source. Otherwise the posteriors from each
+        network are mixed.
     needs
         Extra that a source must have for it, "" for none.
     levels
@@ -203,47 +200,29 @@ class Method:
     cost: Cost
     config: type
     fit: Fit
-    resumable: ResumableFit | None = None
-    fit_together: FitTogether | None = None
+    resumable: bool = False
+    together: bool = False
     needs: Need = ""
     levels: bool = False
     new_elements: bool = False
 
-    def fit_or_resume(
-        self,
-        source: SourceModel,
-        data: TargetData,
-        config: Any,
-        *,
-        seed: int,
-        device: str = "auto",
-        progress: Progress = no_progress,
-        checkpoint: Checkpoint | None = None,
+    def fit_features(
+        self, source: SourceModel, data: TargetData, config: Any, fitting: Fitting
     ) -> Posterior:
-        """Fit, or resume from the checkpoint if the method can.
-
-        A feature after the descriptor's is used as a baseline unless the method learns from it.
-        """
+        """Fit; a feature after the descriptor's is a baseline unless the method learns from it."""
         baseline = None
         n_features = source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
             baseline, residuals_eV = fit_baseline(
                 source, data.features, data.gaps_eV, column=n_features, with_source=self.transfers
             )
-            data = TargetData(data.features[:, :n_features], residuals_eV)
-        if self.resumable is None:
-            posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)
-        else:
-            posterior = self.resumable(
-                source,
-                data,
-                config,
-                seed=seed,
-                device=device,
-                progress=progress,
-                checkpoint=checkpoint,
+            data = TargetData(
+                data.features[:, :n_features], residuals_eV, groups=data.groups
             )
-        return posterior if baseline is None else with_baseline(posterior, baseline, seed=seed)
+        posterior = self.fit(source, data, config, fitting)
+        if baseline is None:
+            return posterior
+        return with_baseline(posterior, baseline, seed=fitting.seed)
 
     @property
     def heading(self) -> str:

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress
 from bandgap.networks.perceptron import Params, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import Trained, TrainingConfig, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Fitting, Scales, TargetData
 
 ALL_LAYERS = TrainingConfig(batch_size=32, max_epochs=300, patience=30)
 # The output layer alone is a convex problem and takes ten times the learning rate: with 1e-3, 300
@@ -88,29 +87,27 @@ def train_once(
     source: SourceModel,
     data: TargetData,
     config: TrainedOnce,
+    fitting: Fitting,
     *,
     phase: str,
     frozen: Collection[int] = (),
-    seed: int,
-    device: str,
-    progress: Progress,
 ) -> NetworkPosterior:
     """Train from the source's weights on rows (features (n, p), gaps in eV).
 
     Layers in `frozen`, counted from 1, stay fixed. `phase` is the label of the progress.
     """
-    start = start_at_source(source, data, **config.scales, device=device)
+    start = start_at_source(source, data, **config.scales, device=fitting.device)
     trained = train(
         start.params,
         start.x,
         start.y,
         config=config.training,
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(fitting.seed),
         frozen=frozen,
         phase=phase,
-        progress=progress,
+        progress=fitting.progress,
     )
-    return point_posterior(trained, standardiser=start.standardiser, seed=seed)
+    return point_posterior(trained, standardiser=start.standardiser, seed=fitting.seed)
 
 
 def point_posterior(trained: Trained, *, standardiser: Standardiser, seed: int) -> NetworkPosterior:

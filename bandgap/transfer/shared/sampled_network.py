@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.progress import Progress
 from bandgap.foundation.quantities import disagreement
-from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.draws import NetworkDraws, SamplerInfo
 from bandgap.inference.network.sampler import sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
@@ -22,7 +20,7 @@ from bandgap.posterior.network import function_share
 from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Fitting, TargetData
 
 Centre = Literal["point", "variational"]
 
@@ -86,19 +84,24 @@ def sample_posterior(
     net: WhitenedNetwork,
     prior: ScalePrior,
     standardiser: Standardiser,
+    fitting: Fitting,
     *,
     sampler: SamplerConfig,
-    seed: int,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample the weights of a network and their scales; return draws as a posterior."""
     draws, info = sample_network(
-        net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint
+        net,
+        prior,
+        config=sampler,
+        seed=fitting.seed,
+        progress=fitting.progress,
+        checkpoint=fitting.checkpoint,
     )
-    diagnostics = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
+    diagnostics = recorded(
+        diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=fitting.seed
+    )
     return _posterior(
-        net, prior, draws, standardiser=standardiser, diagnostics=diagnostics, seed=seed
+        net, prior, draws, standardiser=standardiser, diagnostics=diagnostics, seed=fitting.seed
     )
 
 

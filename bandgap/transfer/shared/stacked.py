@@ -31,7 +31,7 @@ from bandgap.transfer.shared.folds import (
     held_out_masks,
     start_of,
 )
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Fitting, TargetData
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Recipe
 
 
@@ -47,21 +47,14 @@ class StackedFit:
 
 
 def fit_stacked(
-    source: SourceModel,
-    data: TargetData,
-    recipe: Recipe,
-    plan: Plan,
-    *,
-    seed: int,
-    device: str,
-    progress: Progress,
+    source: SourceModel, data: TargetData, recipe: Recipe, plan: Plan, fitting: Fitting
 ) -> StackedFit:
     """Choose the setting and the noise by held-out rows, and train the plan's samples.
 
     They are trained on all rows after cross-validation, else on the rows that are not held out.
     """
-    progress(Update("preparing the transfer"))
-    work = _Work(source, data, recipe, plan, seed, device, progress)
+    fitting.progress(Update("preparing the transfer"))
+    work = _Work(source, data, recipe, plan, fitting.seed, fitting.device, fitting.progress)
     folds = work.folds()
     all_rows = folds[0] if len(folds) == 1 else work.start(np.ones_like(folds[0].trained))
     y = np.concatenate([data.gaps_eV[~fold.trained] for fold in folds])

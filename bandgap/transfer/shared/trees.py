@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.machine import few_blas_threads
-from bandgap.foundation.progress import Progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.posterior.fold_models import TreeModels
 from bandgap.posterior.training_rows import varying_columns
@@ -22,7 +21,7 @@ from bandgap.transfer.shared.cross_conformal import (
     fold_seed,
     without_each,
 )
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Fitting, TargetData
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +38,16 @@ GrowTrees = Callable[[NDArray[np.float32], NDArray[np.float64], int], TreeSum]
 
 
 def fit_trees(
-    data: TargetData,
-    grow: GrowTrees,
-    *,
-    folds: int,
-    seed: int,
-    phase: str,
-    progress: Progress,
+    data: TargetData, grow: GrowTrees, fitting: Fitting, *, folds: int, phase: str
 ) -> ConformalPosterior:
     """Grow trees without each fold in turn and store them flat."""
     columns = varying_columns(data.features)
     x = np.ascontiguousarray(data.features[:, columns], dtype=np.float32)
-    fold = fold_of_rows(data.gaps_eV.size, folds=folds, seed=seed, groups=data.groups)
+    fold = fold_of_rows(data.gaps_eV.size, folds=folds, seed=fitting.seed, groups=data.groups)
     with few_blas_threads():
         sums = [
-            grow(x[rows], data.gaps_eV[rows], fold_seed(seed, k))
-            for k, rows in without_each(fold, phase=phase, progress=progress)
+            grow(x[rows], data.gaps_eV[rows], fold_seed(fitting.seed, k))
+            for k, rows in without_each(fold, phase=phase, progress=fitting.progress)
         ]
         models = flat_trees(sums, columns=columns, n_features=data.features.shape[1])
         return conformal_posterior(models, data, fold)

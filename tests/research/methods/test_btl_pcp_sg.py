@@ -11,6 +11,7 @@ from bandgap.networks.perceptron import layers_of
 from bandgap.research.methods.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.research.shared.stochastic_start import SgSampler, sampler_for
 from bandgap.research.stochastic_gradient.samplers import CONFIGS
+from bandgap.transfer.shared.method import Fitting
 
 SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=12)
 
@@ -20,7 +21,7 @@ def run(source, data, *, seed=0, **settings):
     progress = settings.pop("progress", lambda update: None)
     config = BtlPcpSgConfig(**({"sampler": SHORT} | settings))
     return fit(
-        source, data, config, seed=seed, device="cpu", progress=progress, checkpoint=checkpoint
+        source, data, config, Fitting(seed, device="cpu", progress=progress, checkpoint=checkpoint)
     )
 
 

@@ -11,6 +11,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.research.methods.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.research.shared.stochastic_start import SgSampler
 from bandgap.transfer import TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.statistical.by_library import source_of as source_with
 from tests.unit.inference.network.problems import plain, raw
 
@@ -30,7 +31,7 @@ def run(
 ):
     config = BtlPcpSgConfig(sampler=sampler, prune_share=share)
     return fit(
-        source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint
+        source, data, config, Fitting(seed, device=device, progress=progress, checkpoint=checkpoint)
     )
 
 

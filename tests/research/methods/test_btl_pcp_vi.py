@@ -9,6 +9,7 @@ from bandgap.inference.network import sampler as network_sampler
 from bandgap.networks.perceptron import layers_of
 from bandgap.research.methods import btl_pcp_vi
 from bandgap.transfer import get_method
+from bandgap.transfer.shared.method import Fitting
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 8, "max_steps": 4}
 
@@ -17,7 +18,7 @@ def fit(source, target, **settings):
     config = get_method("btl_pcp_vi").configure(
         {"sampler": BRIEF, "standardise": "source", **settings}
     )
-    return btl_pcp_vi.fit(source, target, config, seed=1, device="cpu")
+    return btl_pcp_vi.fit(source, target, config, Fitting(1, device="cpu"))
 
 
 def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(

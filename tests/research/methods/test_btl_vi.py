@@ -10,6 +10,7 @@ from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
 from bandgap.research.methods import btl_vi
 from bandgap.transfer import get_method
+from bandgap.transfer.shared.method import Fitting
 
 TRAINING = {
     "epochs": 60,
@@ -24,7 +25,7 @@ def fit(source, target, *, seed=1, **settings):
     config = get_method("btl_vi").configure(
         {"training": TRAINING, "draws": 30, "standardise": "source", **settings}
     )
-    return btl_vi.fit(source, target, config, seed=seed, device="cpu")
+    return btl_vi.fit(source, target, config, Fitting(seed, device="cpu"))
 
 
 def test_weights_held_by_much_information_stay_at_the_source(knowing_source, target):

@@ -6,6 +6,7 @@ from scipy import stats
 
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.research.methods.last_layer_ols import LastLayerOlsConfig, fit, least_squares
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerOlsConfig(**UNCHANGED, draws=5000)
@@ -14,7 +15,7 @@ CONFIG = LastLayerOlsConfig(**UNCHANGED, draws=5000)
 def test_intervals_are_the_classical_ones(source_of):
     source = lookup_source(source_of)
     data = target_of(source, n=25)
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    posterior = fit(source, data, CONFIG, Fitting(0, device="cpu"))
     x = np.random.default_rng(2).normal(size=(6, P)).astype(np.float32)
     draws = posterior.predictive_draws(x)
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
@@ -61,7 +62,7 @@ def test_no_more_rows_than_parameters_give_the_least_norm_and_the_errors_of_rows
     """The noise is that of refits without each row, by the pseudoinverse."""
     source = lookup_source(source_of)
     data = target_of(source, n=8)
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    posterior = fit(source, data, CONFIG, Fitting(0, device="cpu"))
     h, y = hidden_of(data.features), data.gaps_eV
     beta = np.linalg.pinv(h - h.mean(0)) @ (y - y.mean())
     np.testing.assert_allclose(posterior.output[0, 0, :-1], beta, rtol=0, atol=1e-4)

@@ -16,6 +16,7 @@ from bandgap.research.methods.mc_dropout import (
     masked_posterior,
 )
 from bandgap.transfer import fine_tune
+from bandgap.transfer.shared.method import Fitting
 
 TRAINING = TrainingConfig(max_epochs=8, batch_size=8, learning_rate=3e-3)
 CONFIG = McDropoutConfig("source", "source", passes=40, training=TRAINING)
@@ -47,8 +48,7 @@ def test_masks_drop_the_share_that_was_asked_for(source_of, target):
         source_of(hidden=(40, 4)),
         target,
         dataclasses.replace(CONFIG, dropout=0.3),
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
     # Of 1,600: 0.011, four times.
     assert posterior.diagnostics.figures["kept_share"] == pytest.approx(0.7, abs=0.05)
@@ -62,10 +62,13 @@ def test_training_meets_masks(source_of, target, hidden):
     """The same seed gives other weights without dropout, the same with hardly any."""
     source = source_of(hidden=hidden)
     plain = fine_tune.fit(
-        source, target, fine_tune.FineTuneConfig("source", "source", TRAINING), seed=0, device="cpu"
+        source,
+        target,
+        fine_tune.FineTuneConfig("source", "source", TRAINING),
+        Fitting(0, device="cpu"),
     )
     dropped, hardly = (
-        fit(source, target, dataclasses.replace(CONFIG, dropout=p), seed=0, device="cpu")
+        fit(source, target, dataclasses.replace(CONFIG, dropout=p), Fitting(0, device="cpu"))
         for p in (0.4, 1e-9)
     )
     assert not torch.allclose(dropped.theta_hat_1, plain.theta_hat_1, atol=1e-4)
@@ -81,7 +84,7 @@ def test_training_meets_masks(source_of, target, hidden):
 def test_noise_is_that_of_the_held_out_rows_or_none(source_of, target):
     source = source_of()
     held_out, none = (
-        fit(source, target, dataclasses.replace(CONFIG, noise=kind), seed=0, device="cpu")
+        fit(source, target, dataclasses.replace(CONFIG, noise=kind), Fitting(0, device="cpu"))
         for kind in ("held_out", "none")
     )
     assert 0.1 < held_out.sigma_eV[0, 0] < 1.0

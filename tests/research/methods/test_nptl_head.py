@@ -8,6 +8,7 @@ from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.research.methods import nptl_head
 from bandgap.research.methods.nptl_head import NptlHeadConfig, draw_heads
 from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.method import Fitting
 
 EVERY = np.ones(40, dtype=bool)
 
@@ -53,7 +54,7 @@ def test_very_large_alpha_gives_the_probe_shrunk_no_further(source_of, target):
 
 def test_posterior_predicts_with_the_sources_features(source_of, target):
     source = source_of()
-    posterior = nptl_head.fit(source, target, NptlHeadConfig(samples=4, alphas=(1.0,)), seed=7)
+    posterior = nptl_head.fit(source, target, NptlHeadConfig(samples=4, alphas=(1.0,)), Fitting(7))
     at = start(source, target)
     heads = draw_heads(at, NptlHeadConfig(), alpha=1.0, samples=4, seed=7)
     expected = at.standardiser.gaps_eV(heads[:, :-1] @ at.hidden.T + heads[:, -1:])
@@ -64,7 +65,7 @@ def test_posterior_predicts_with_the_sources_features(source_of, target):
 
 def test_hold_out_fits_the_noise_by_all_samples(source_of, target):
     posterior = nptl_head.fit(
-        source_of(), target, NptlHeadConfig(samples=6, sigma="val", alphas=(0.0, 1.0)), seed=7
+        source_of(), target, NptlHeadConfig(samples=6, sigma="val", alphas=(0.0, 1.0)), Fitting(7)
     )
     assert posterior.sigma.shape == (1, 6) and (posterior.sigma == posterior.sigma[0, 0]).all()
     assert {"nll_alpha_0", "nll_alpha_1"} <= set(posterior.diagnostics.figures)

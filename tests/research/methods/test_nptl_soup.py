@@ -10,6 +10,7 @@ from bandgap.research.methods.nptl_soup import NO_SPREAD, NptlSoupConfig, greedy
 from bandgap.transfer import nptl
 from bandgap.transfer.nptl import NptlConfig
 from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.method import Fitting
 
 TRAINING = StackTraining(precision="float64", epochs=4, batch_size=8, learning_rate=3e-3)
 SETTINGS = {"alphas": (1.0,), "choice_samples": 1, "training": TRAINING}
@@ -17,10 +18,10 @@ SETTINGS = {"alphas": (1.0,), "choice_samples": 1, "training": TRAINING}
 
 def test_uniform_soup_has_the_mean_of_the_samples_weights(source_of, target):
     posterior = nptl.fit(
-        source_of(), target, NptlConfig(samples=4, **SETTINGS), seed=7, device="cpu"
+        source_of(), target, NptlConfig(samples=4, **SETTINGS), Fitting(7, device="cpu")
     )
     soup = nptl_soup.fit(
-        source_of(), target, NptlSoupConfig(samples=4, **SETTINGS), seed=7, device="cpu"
+        source_of(), target, NptlSoupConfig(samples=4, **SETTINGS), Fitting(7, device="cpu")
     )
     assert (soup.n_chains, soup.n_draws) == (1, 1)
     torch.testing.assert_close(soup.coordinates, posterior.coordinates.mean(1, keepdim=True))
@@ -33,9 +34,12 @@ def test_uniform_soup_has_the_mean_of_the_samples_weights(source_of, target):
 def test_soup_of_one_sample_is_that_sample(source_of, target, soup):
     config = NptlSoupConfig(samples=1, soup=soup, sigma="val", **SETTINGS)
     alone = nptl.fit(
-        source_of(), target, NptlConfig(samples=1, sigma="val", **SETTINGS), seed=7, device="cpu"
+        source_of(),
+        target,
+        NptlConfig(samples=1, sigma="val", **SETTINGS),
+        Fitting(7, device="cpu"),
     )
-    one_sample_soup = nptl_soup.fit(source_of(), target, config, seed=7, device="cpu")
+    one_sample_soup = nptl_soup.fit(source_of(), target, config, Fitting(7, device="cpu"))
     x = target.features
     np.testing.assert_allclose(one_sample_soup.mean_draws_eV(x), alone.mean_draws_eV(x), atol=1e-6)
     np.testing.assert_allclose(one_sample_soup.sigma, alone.sigma, rtol=1e-6)

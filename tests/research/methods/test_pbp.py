@@ -8,13 +8,14 @@ import torch
 from bandgap.networks.perceptron import forward
 from bandgap.research.shared.moment_transfer import MomentTransferConfig, fit_by_moments
 from bandgap.transfer import TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.conftest import P
 
 ONE = {"variances": (0.1,), "output_alone": False}
 
 
 def fitted(source, target, *, seed=0, **settings):
-    return fit_by_moments(source, target, MomentTransferConfig(**settings), seed=seed)
+    return fit_by_moments(source, target, MomentTransferConfig(**settings), Fitting(seed))
 
 
 def test_prior_without_variance_is_the_source_itself(source_of, target):

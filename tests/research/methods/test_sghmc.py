@@ -22,6 +22,7 @@ from bandgap.research.methods.sghmc import (
     training_of,
 )
 from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.shared.stack_plan import Members
 from tests.transfers import with_snapshots
 
@@ -29,7 +30,7 @@ QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
 
 
 def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
-    posterior = sghmc.fit(source_of(), target, QUICK, seed=0, device="cpu")
+    posterior = sghmc.fit(source_of(), target, QUICK, Fitting(0, device="cpu"))
     assert (posterior.n_chains, posterior.n_draws) == (2, 3)
     every = np.ones(40, dtype=bool)
     at = start_of(
@@ -46,7 +47,7 @@ def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
 
 def test_chains_that_diverge_restart_with_a_quarter_of_the_rate(source_of, target):
     fast = dataclasses.replace(QUICK, learning_rate=3.0)
-    posterior = sghmc.fit(source_of(), target, fast, seed=0, device="cpu")
+    posterior = sghmc.fit(source_of(), target, fast, Fitting(0, device="cpu"))
     (warning,) = posterior.diagnostics.warnings
     last_rate = float(warning.removesuffix(".").split(" the last time with ")[1])
     assert warning.startswith("Chains diverged at a learning rate of 3 and were restarted")
@@ -55,15 +56,17 @@ def test_chains_that_diverge_restart_with_a_quarter_of_the_rate(source_of, targe
         source_of(),
         target,
         dataclasses.replace(QUICK, learning_rate=last_rate),
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
     assert torch.equal(posterior.coordinates, slow.coordinates) and slow.diagnostics.warnings == ()
     with pytest.raises(
         ConfigError, match="chains diverged at learning rates from 1e\\+06 down to 15625"
     ):
         sghmc.fit(
-            source_of(), target, dataclasses.replace(QUICK, learning_rate=1e6), seed=0, device="cpu"
+            source_of(),
+            target,
+            dataclasses.replace(QUICK, learning_rate=1e6),
+            Fitting(0, device="cpu"),
         )
 
 
@@ -280,7 +283,7 @@ def test_tight_prior_of_snapshots_brings_chains_to_their_mean(source_of, target)
     distances = []
     for eps in (1e-5, 1e6):
         config = dataclasses.replace(QUICK, epochs=60, prior="ptyl", gamma=1e-8, eps=eps)
-        posterior = sghmc.fit(source, target, config, seed=0, device="cpu")
+        posterior = sghmc.fit(source, target, config, Fitting(0, device="cpu"))
         assert (posterior.scale_1 == 0).all()  # all weights are coordinates
         distances.append(float((posterior.theta_hat_1 + posterior.coordinates - mean).norm()))
     tight, loose = distances

@@ -10,6 +10,7 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.research.methods.two_stage import TwoStageConfig, fit
 from bandgap.transfer.freeze import FreezeConfig
 from bandgap.transfer.freeze import fit as fit_freeze
+from bandgap.transfer.shared.method import Fitting
 
 OUTPUT = TrainingConfig(learning_rate=1e-2, batch_size=8, max_epochs=40, patience=10)
 ALL = TrainingConfig(learning_rate=3e-3, batch_size=8, max_epochs=40, patience=10)
@@ -19,7 +20,7 @@ RUINOUS = dataclasses.replace(ALL, learning_rate=100.0, max_epochs=1)
 
 def two_stage(source, target, *, all_layers=ALL, seed=0, **more):
     config = TwoStageConfig(output_layer=OUTPUT, all_layers=all_layers)
-    return fit(source, target, config, seed=seed, device="cpu", **more)
+    return fit(source, target, config, Fitting(seed, device="cpu", **more))
 
 
 def frozen(source, target, *, seed=0):
@@ -77,7 +78,7 @@ def test_share_of_the_rate_changes_the_second_stage_alone(source_of, target):
     def fitted(share):
         config = TwoStageConfig(output_layer=OUTPUT, all_layers=ALL, hidden_rate_share=share)
         updates = []
-        result = fit(source_of(), target, config, seed=0, device="cpu", progress=updates.append)
+        result = fit(source_of(), target, config, Fitting(0, device="cpu", progress=updates.append))
         return result, [u.values for u in updates if u.phase == "training the output layer"]
 
     plain, first_stage = fitted(1.0)

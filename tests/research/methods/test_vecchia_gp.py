@@ -18,6 +18,7 @@ from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.research.vecchia.samples import covariance_of
 from tests.storing import read_again
 from tests.unit.transfer.test_every_method import rows_of, source  # noqa: F401 - a fixture
@@ -30,7 +31,7 @@ BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws
 @pytest.fixture(scope="module")
 def fitted(source):  # noqa: F811
     data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), seed=0), data
+    return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), Fitting(0)), data
 
 
 def test_draws_of_the_mean_are_normal_scores_of_kriging(fitted):
@@ -92,13 +93,13 @@ def test_far_figures_count_held_out_rows_of_kernels_alone(fitted, source):  # no
     assert share == np.mean(posterior.far_share(features) > FAR) and 0.0 < share <= 0.5
     assert far_figures(posterior, data.features) == {"far_share": 0.0}
     ridge = METHODS["last_layer_ridge"]
-    assert far_figures(ridge.fit(source, data, ridge.configure({}), seed=0), features) == {}
+    assert far_figures(ridge.fit(source, data, ridge.configure({}), Fitting(0)), features) == {}
 
 
 def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
     data = TargetData(*rows_of(40, seed=1, shift=0.8))
     posterior = VECCHIA.fit(
-        source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0
+        source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), Fitting(0)
     )
     back = read_again(posterior)
     x, (theta,) = 3.0 * rows_of(7, seed=9)[0], posterior.thetas
@@ -129,7 +130,7 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
             "sgrld": {"chains": 2, "warmup": 20, "draws": 40, "thin": 4},
         }
     }
-    posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), seed=0)
+    posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), Fitting(0))
     assert posterior.diagnostics.figures["divergences"] == 0.0
     x, y = rows_of(200, seed=2, shift=0.8)
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
@@ -139,7 +140,7 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
     data = TargetData(*rows_of(60, seed=1, shift=0.8))
     chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
     brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
-    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), seed=0)
+    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), Fitting(0))
     record = posterior.diagnostics.record
     figures = posterior.diagnostics.figures
     assert record["trace.smoothness"].shape == (2, 8) and record["trace.smoothness"].std() > 0
@@ -153,7 +154,9 @@ def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # 
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
     flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
     data = TargetData(*rows_of(40, seed=1))
-    posterior = VECCHIA.fit(flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), seed=0)
+    posterior = VECCHIA.fit(
+        flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), Fitting(0)
+    )
     assert posterior.trend.shape == (40, 1)
     assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(
         data.gaps_eV.mean(), abs=0.2
@@ -163,9 +166,9 @@ def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
 def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noqa: F811
     data = TargetData(*rows_of(60, seed=1, shift=0.8))
     exact = VECCHIA.fit(
-        source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0
+        source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), Fitting(0)
     )
-    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), seed=0)
+    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), Fitting(0))
     x, y = rows_of(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
@@ -177,11 +180,11 @@ def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
 ):
     monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
     data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
+    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), Fitting(0))
     known_scales = {
         "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
     }
-    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), seed=0)
+    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), Fitting(0))
     assert any(
         "All chains diverged, down to a step of 0.0125" in text
         for text in solves.diagnostics.warnings
@@ -209,7 +212,7 @@ def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_interv
         train = table.rows(split.train)
         test = table.rows(split.test)
         posterior = VECCHIA.fit(
-            network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0
+            network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), Fitting(0)
         )
         draws = posterior.predictive_draws(test.features)
         errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))

@@ -17,6 +17,7 @@ from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.likelihood import Blocks, Theta
 from bandgap.research.vecchia.metropolis import MetropolisConfig
 from bandgap.research.vecchia.target import log_likelihood
+from bandgap.transfer.shared.method import Fitting
 from tests.research.vecchia.samples import THETA, TRUTH, blocks_of, field
 
 CPU = torch.device("cpu")
@@ -34,7 +35,7 @@ BRIEF = {
 def fitted(name, engine, *, device="cpu"):
     points, rows, y = field(140, 2, TRUTH, seed=4)
     config = replace(BRIEF[name], likelihood="vecchia", neighbours=8, engine=engine)
-    return gp.fit(points, y, config, covariates=rows, seed=3, device=device)
+    return gp.fit(points, y, config, Fitting(3, device=device), covariates=rows)
 
 
 def agree(draws, expected):

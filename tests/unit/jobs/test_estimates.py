@@ -80,7 +80,7 @@ def training(store: JobStore, *, n_atoms: int = 1_000, device: str = "cpu", **ch
 
 def test_costs_mark_the_methods_that_sample():
     assert {name for name, method in METHODS.items() if method.cost.sampler} == {
-        name for name, method in METHODS.items() if method.resumable is not None
+        name for name, method in METHODS.items() if method.resumable
     }
 
 

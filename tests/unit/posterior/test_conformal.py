@@ -13,6 +13,7 @@ from bandgap.posterior.conformal import MOST_ERRORS
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 ONE_CHOICE = KernelRidgeConfig(lengths=(2.0,), penalties=(0.1,))
 LEVELS = np.array([0.5, 0.8, 0.95])
@@ -28,7 +29,7 @@ def data_of(n, *, seed):
 
 @pytest.fixture(scope="module")
 def posterior():
-    return fit(None, TargetData(*data_of(60, seed=0)), ONE_CHOICE, seed=0)
+    return fit(None, TargetData(*data_of(60, seed=0)), ONE_CHOICE, Fitting(0))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ def repeated():
     points = []
     variances = []
     for i in range(REPETITIONS):
-        posterior = fit(None, TargetData(*data_of(60, seed=[1, i])), ONE_CHOICE, seed=i)
+        posterior = fit(None, TargetData(*data_of(60, seed=[1, i])), ONE_CHOICE, Fitting(i))
         x, y = data_of(20, seed=[2, i])
         draws = posterior.predictive_draws(x)
         u = ndtr((y - draws.centres_eV) / draws.sds_eV[:, None]).mean(axis=0)
@@ -209,7 +210,7 @@ def test_left_out_density_equals_the_formula_for_the_other_rows(posterior):
 
 
 def test_left_out_density_of_many_rows_uses_thinned_errors():
-    large = fit(None, TargetData(*data_of(600, seed=3)), ONE_CHOICE, seed=0)
+    large = fit(None, TargetData(*data_of(600, seed=3)), ONE_CHOICE, Fitting(0))
     log_densities = large.left_out_log_densities(np.array([1.0]))[:, 0]
     errors = np.abs(large.errors_eV)
     expected = [

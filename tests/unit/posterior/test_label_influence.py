@@ -15,6 +15,7 @@ from bandgap.posterior.label_influence import (
     label_influence,
 )
 from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.method import Fitting
 
 P = 4
 N = 40
@@ -30,7 +31,7 @@ def data() -> TargetData:
 
 def fitted(method: str, data: TargetData):
     entry = get_method(method)
-    return entry.fit(None, data, entry.config(), seed=0)
+    return entry.fit(None, data, entry.config(), Fitting(0))
 
 
 def influence_on_new(posterior, data: TargetData):

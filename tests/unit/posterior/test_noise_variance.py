@@ -5,6 +5,7 @@ import pytest
 
 from bandgap.posterior.protocol import LEAST_NOISE_SD_EV, PredictiveDraws, with_noise
 from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.method import Fitting
 
 P = 4
 NEW = 3.0 * np.random.default_rng(5).normal(size=(6, P)).astype(np.float32)  # partly far
@@ -25,7 +26,7 @@ def test_noise_of_draws_is_the_mean_of_their_variances() -> None:
 def test_noise_of_a_gaussian_process_does_not_contain_the_variance_of_the_mean() -> None:
     """It is the fitted noise, also where the mean is uncertain; 201 normal scores."""
     entry = get_method("gaussian_process")
-    posterior = entry.fit(None, data(), entry.config(), seed=0)
+    posterior = entry.fit(None, data(), entry.config(), Fitting(0))
     draws = posterior.predictive_draws(NEW)
     latent = draws.flat_means_eV.var(axis=0)
     assert latent.max() > 10 * posterior.noise_eV**2
@@ -37,7 +38,7 @@ def test_noise_of_a_gaussian_process_does_not_contain_the_variance_of_the_mean()
 @pytest.mark.parametrize("method", ["gaussian_process", "kernel_ridge", "random_forest"])
 def test_noise_and_variance_of_the_mean_add_up_to_that_of_an_observation(method: str) -> None:
     entry = get_method(method)
-    draws = entry.fit(None, data(), entry.config(), seed=0).predictive_draws(NEW)
+    draws = entry.fit(None, data(), entry.config(), Fitting(0)).predictive_draws(NEW)
     of_mean = draws.flat_means_eV.var(axis=0)
     of_observation = draws.centres_eV.var(axis=0) + (draws.wide_sds_eV**2).mean(axis=0)
     # rel: of 201 normal scores, whose variance is 1.004

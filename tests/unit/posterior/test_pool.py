@@ -16,6 +16,7 @@ from bandgap.posterior.pool import COMPONENTS, DRAWS
 from bandgap.posterior.protocol import Diagnostics
 from bandgap.transfer import TargetData
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 ONE_CHOICE = KernelRidgeConfig(folds=5, lengths=(2.0,), penalties=(0.1,))
 NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
@@ -32,7 +33,7 @@ def members():
     process = PartsGPPosterior.before_draws(x, y, parts=[slice(0, 2), slice(2, 5)], seed=0)
     mean, _ = prior_of(2)
     process = process.with_draws(mean + 0.2 * rng.normal(size=(8, mean.size)), Diagnostics())
-    return process, fit(None, TargetData(x, y), ONE_CHOICE, seed=0)
+    return process, fit(None, TargetData(x, y), ONE_CHOICE, Fitting(0))
 
 
 def pool_of(members, weights, spread=1.0):

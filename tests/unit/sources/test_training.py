@@ -20,6 +20,7 @@ from bandgap.sources.sets import open_sources
 from bandgap.sources.training import _with_displaced, train_sources_run
 from bandgap.structures.displaced import displaced
 from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.method import Fitting
 from tests.transfers import transfer_labelled
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
@@ -88,7 +89,10 @@ def test_posterior_is_the_mixture_of_the_fits_of_all_networks(run, sources_folde
     method = get_method("fine_tune")
     data = TargetData(x, world.gaps_eV[rows])
     again = fit_members(
-        method, members, data, method.configure(FINE), head="plain", seed=5, device="cpu"
+        method,
+        data,
+        method.configure(FINE),
+        Fitting(5, device="cpu", networks=members, head="plain"),
     )
     np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
     first, second = posterior.mean_draws_eV(x)[:, 0]

@@ -12,6 +12,7 @@ from bandgap.research.methods.ptyl import PTYLConfig
 from bandgap.transfer import ensemble
 from bandgap.transfer.ensemble import EnsembleConfig
 from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.shared.stack_plan import EqualWeightsRecipe
 from tests.transfers import with_snapshots
 
@@ -39,7 +40,7 @@ def test_rows_have_their_labels_and_the_weight_of_ordinary_fine_tuning(source_of
 
 
 def test_members_differ_by_the_order_of_their_rows(source_of, target):
-    means = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu").mean_draws_eV(
+    means = ensemble.fit(source_of(), target, CONFIG, Fitting(0, device="cpu")).mean_draws_eV(
         target.features
     )[0]
     assert 0 < means.std(0).mean() < 0.05
@@ -48,7 +49,7 @@ def test_members_differ_by_the_order_of_their_rows(source_of, target):
 def test_fresh_heads_spread_members_more(source_of, target):
     spread = [
         ensemble.fit(
-            source_of(), target, replace(CONFIG, diversity=diversity), seed=0, device="cpu"
+            source_of(), target, replace(CONFIG, diversity=diversity), Fitting(0, device="cpu")
         )
         .mean_draws_eV(target.features)
         .std(1)
@@ -61,7 +62,7 @@ def test_fresh_heads_spread_members_more(source_of, target):
 def test_order_is_the_only_difference(source_of, target):
     """One batch an epoch leaves nothing to order: all members are the same."""
     config = replace(CONFIG, training=replace(TRAINING, batch_size=100))
-    means = ensemble.fit(source_of(), target, config, seed=0, device="cpu").mean_draws_eV(
+    means = ensemble.fit(source_of(), target, config, Fitting(0, device="cpu")).mean_draws_eV(
         target.features
     )[0]
     np.testing.assert_allclose(means, means[[0, 0, 0]], atol=1e-5)
@@ -72,7 +73,7 @@ def test_pull_keeps_hidden_layers_near_the_source(source_of, target):
     moved = [
         float(
             l2sp.fit(
-                source_of(), target, replace(config, strengths=(w,)), seed=0, device="cpu"
+                source_of(), target, replace(config, strengths=(w,)), Fitting(0, device="cpu")
             ).coordinates.norm()
         )
         for w in (0.0, 1.0, 30.0)
@@ -82,19 +83,18 @@ def test_pull_keeps_hidden_layers_near_the_source(source_of, target):
 
 def test_held_out_rows_choose_the_strength(source_of, target):
     config = L2SPConfig(members=2, fold_members=1, strengths=(0.01, 1.0), training=TRAINING)
-    posterior = l2sp.fit(source_of(), target, config, seed=0, device="cpu")
+    posterior = l2sp.fit(source_of(), target, config, Fitting(0, device="cpu"))
     assert set(posterior.diagnostics.figures) == {"strength", "nll_strength_0.01", "nll_strength_1"}
     assert posterior.diagnostics.figures["strength"] in (0.01, 1.0)
 
 
 def test_no_strength_is_l2sp_without_a_pull(source_of, target):
-    plain = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu")
+    plain = ensemble.fit(source_of(), target, CONFIG, Fitting(0, device="cpu"))
     none = l2sp.fit(
         source_of(),
         target,
         L2SPConfig(members=3, fold_members=1, strengths=(0.0,), training=TRAINING),
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
     assert torch.equal(plain.coordinates, none.coordinates)
     assert (plain.sigma == none.sigma).all()
@@ -108,8 +108,7 @@ def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of
             source,
             target,
             PTYLConfig(members=1, gammas=(1e-6,), eps=eps, training=training),
-            seed=0,
-            device="cpu",
+            Fitting(0, device="cpu"),
         )
         for eps in (1e-3, 1e6)
     )
@@ -127,5 +126,5 @@ def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, targe
     config = PTYLConfig(
         members=1, gammas=(1.0,), training=replace(TRAINING, coordinates="row_space")
     )
-    posterior = ptyl.fit(with_snapshots(source_of()), target, config, seed=0, device="cpu")
+    posterior = ptyl.fit(with_snapshots(source_of()), target, config, Fitting(0, device="cpu"))
     assert torch.equal(posterior.basis, torch.eye(6))

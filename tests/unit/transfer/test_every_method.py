@@ -23,6 +23,7 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 
 DESCRIPTOR = DescriptorConfig(
@@ -80,7 +81,7 @@ def data():
 
 def fit(method, source, data, *, settings, seed=0, **more):
     config = method.configure(settings)
-    return method.fit(source, data, config, seed=seed, device="cpu", **more)
+    return method.fit(source, data, config, Fitting(seed, device="cpu", **more))
 
 
 def brief(method, source, data, **more):

@@ -9,6 +9,7 @@ from bandgap.posterior import BaselinePosterior
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.storing import read_again
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
 from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
@@ -34,7 +35,7 @@ def rows_with_baseline(n, *, seed, noise=0.2):
 
 def fit(method, source, data, *, settings=BRIEF, seed=0, **more):
     config = method.configure(settings.get(method.name, {}))
-    return method.fit_or_resume(source, data, config, seed=seed, device="cpu", **more)
+    return method.fit_features(source, data, config, Fitting(seed, device="cpu", **more))
 
 
 @every_other_method

@@ -12,6 +12,7 @@ from bandgap.descriptors import featurize
 from bandgap.runs.stored import load_run
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.shared.method import Fitting
 from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
@@ -19,8 +20,8 @@ HEAD = "other"
 SEED = 2
 ONE_STEP = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}}
 SAMPLED = ("btl_pcp_pe", "btl_pcp_vi", "btl_bnn", "bnn")
-MIXED = {name: method for name, method in METHODS.items() if method.fit_together is None}
-TOGETHER = {name: method for name, method in METHODS.items() if method.fit_together is not None}
+MIXED = {name: method for name, method in METHODS.items() if not method.together}
+TOGETHER = {name: method for name, method in METHODS.items() if method.together}
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
@@ -82,7 +83,7 @@ def test_stored_posterior_is_the_equal_weight_mixture_of_the_fits_from_each_netw
     own_seed = int(np.random.SeedSequence([SEED, 1]).generate_state(1)[0] % 2**31)
     config = method.configure(settings_of(method.name))
     alone = (
-        method.fit(second, run.data, config, seed=own_seed, device="cpu")
+        method.fit(second, run.data, config, Fitting(own_seed, device="cpu"))
         .predictive_draws(x)
         .flat_means_eV
     )
@@ -104,6 +105,7 @@ def test_stored_posterior_is_the_one_of_all_networks_together(
     x = featurize(world.records, world.descriptor).features
     members = open_sources(joint_folder).load()
     config = method.configure(settings_of(method.name))
-    again = method.fit_together(members, run.data, config, head=HEAD, seed=SEED, device="cpu")
+    fitting = Fitting(SEED, device="cpu", networks=members, head=HEAD)
+    again = method.fit(members[0][HEAD], run.data, config, fitting)
     stored = load_run(run.folder).posterior.predictive_draws(x).flat_means_eV
     np.testing.assert_allclose(stored, again.predictive_draws(x).flat_means_eV, rtol=0, atol=1e-5)

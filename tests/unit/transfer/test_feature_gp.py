@@ -13,8 +13,9 @@ from bandgap.networks.perceptron import forward
 from bandgap.posterior import restored_posterior
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.storage.stored_fields import stored_fields
-from bandgap.transfer.feature_gp import FeatureGPConfig, fit, fit_together
+from bandgap.transfer.feature_gp import FeatureGPConfig, fit
 from bandgap.transfer.shared.integrated_scales import diagnose
+from bandgap.transfer.shared.method import Fitting
 from tests.storing import read_again
 
 QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)
@@ -22,7 +23,7 @@ QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)
 
 @pytest.fixture
 def posterior(source_of, target):
-    return fit(source_of(), target, QUICK, seed=0, device="cpu")
+    return fit(source_of(), target, QUICK, Fitting(0, device="cpu"))
 
 
 def test_gaps_that_are_the_sources_own_are_met_almost_exactly(source_of, target):
@@ -30,7 +31,7 @@ def test_gaps_that_are_the_sources_own_are_met_almost_exactly(source_of, target)
     source_target = dataclasses.replace(
         target, gaps_eV=source_gaps_eV(source, source.standardiser, target.features)
     )
-    posterior = fit(source, source_target, QUICK, seed=0, device="cpu")
+    posterior = fit(source, source_target, QUICK, Fitting(0, device="cpu"))
     new = np.random.default_rng(9).normal(size=(50, 5)).astype(np.float32)
     expected = source_gaps_eV(source, source.standardiser, new)
     error = posterior.mean_draws_eV(new).mean((0, 1)) - expected
@@ -68,7 +69,7 @@ def test_feature_that_never_varied_makes_a_structure_far(source_of, target):
     x = target.features.copy()
     x[:, 4] = 1.0
     posterior = fit(
-        source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
+        source_of(), dataclasses.replace(target, features=x), QUICK, Fitting(0, device="cpu")
     )
     same = x[:3]
     other = x[:3].copy()
@@ -99,7 +100,7 @@ def test_diagnose_scales_that_are_not_covered_warns():
 
 def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target):
     """k(x, x') = grad f(x) . grad f(x') over the first layer, by automatic differentiation."""
-    posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
+    posterior = fit(source_of(), target, QUICK, Fitting(0, device="cpu"))
     network = posterior.networks[0]
     x = torch.from_numpy(network.view(target.features).z).float()
     params = {
@@ -119,7 +120,7 @@ def test_run_of_an_earlier_version_keeps_the_straight_lines_in_its_levels(source
     levels = target.gaps_eV[:, None] + np.random.default_rng(2).normal(size=(40, 3))
     x = np.hstack([target.features, levels]).astype(np.float32)
     posterior = fit(
-        source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu"
+        source_of(), dataclasses.replace(target, features=x), QUICK, Fitting(0, device="cpu")
     )
     far = x[:3] + np.float32([0.0] * 5 + [20.0] * 3)
     arrays, plain = stored_fields(posterior)
@@ -148,7 +149,7 @@ def test_size_has_a_length_of_its_own(source_of, target):
     source = source_of()
     descriptor = dataclasses.replace(source.descriptor, size=True)
     plain, apart = (
-        fit(s, target, QUICK, seed=0, device="cpu")
+        fit(s, target, QUICK, Fitting(0, device="cpu"))
         for s in (source, dataclasses.replace(source, descriptor=descriptor))
     )
     assert apart.theta.shape[1] == plain.theta.shape[1] + 1 == 7
@@ -176,8 +177,10 @@ def two_heads(source_of, *, seed):
 def test_networks_and_outputs_are_parts_of_one_model(source_of, target):
     """Every kernel is the mean over networks; that of the predictions is linear in all outputs."""
     members = [two_heads(source_of, seed=0), two_heads(source_of, seed=1)]
-    together = fit_together(members, target, QUICK, head="a", seed=0)
-    apart = [fit_together([member], target, QUICK, head="a", seed=0) for member in members]
+    together, *apart = (
+        fit(networks[0]["a"], target, QUICK, Fitting(0, networks=networks, head="a"))
+        for networks in (members, *([member] for member in members))
+    )
     for k, gram in enumerate(together.problem.kernels.grams):
         mean = np.mean([p.problem.kernels.grams[k] for p in apart], axis=0)
         np.testing.assert_allclose(gram, mean, atol=1e-6)
@@ -192,7 +195,10 @@ def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, tar
 
     Its latent variance is about zero.
     """
-    posterior = fit_together([two_heads(source_of, seed=0)], target, QUICK, head="b", seed=0)
+    networks = [two_heads(source_of, seed=0)]
+    posterior = fit(
+        networks[0]["b"], target, QUICK, Fitting(0, networks=networks, head="b")
+    )
     quiet = posterior.theta.copy()
     quiet[:, -1] = -6.0
     draws = dataclasses.replace(posterior, theta=quiet).predictive_draws(target.features)
@@ -205,7 +211,7 @@ def test_network_sees_the_power_that_it_was_trained_with(source_of, target):
         source, standardiser=dataclasses.replace(source.standardiser, power=2.0)
     )
     config = dataclasses.replace(QUICK, standardise="source")
-    posterior = fit(squares, target, config, seed=0)
+    posterior = fit(squares, target, config, Fitting(0))
     x = target.features.astype(np.float64)
     wide = {name: value.double() for name, value in source.params.items()}
     expected = forward(wide, torch.from_numpy(np.sign(x) * x**2)).numpy()
@@ -225,13 +231,12 @@ def with_levels(target, seed=4):
 
 def test_levels_behind_the_features_are_learned_from(source_of, target):
     data = with_levels(target)
-    posterior = fit(source_of(), data, QUICK, seed=0, device="cpu")
+    posterior = fit(source_of(), data, QUICK, Fitting(0, device="cpu"))
     blind = fit(
         source_of(),
         dataclasses.replace(data, features=target.features),
         QUICK,
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
     assert posterior.theta.shape[1] == blind.theta.shape[1] + 2
     new = np.random.default_rng(8).normal(size=(200, 8)).astype(np.float32)
@@ -249,7 +254,7 @@ def test_two_ways_to_compute_levels_have_kernels_of_their_own(source_of, target)
     second = np.random.default_rng(9).normal(size=(len(data.gaps_eV), 3)).astype(np.float32)
     both = dataclasses.replace(data, features=np.hstack([data.features, second]))
     one_way, two_ways = (
-        fit(source_of(), rows, QUICK, seed=0, device="cpu") for rows in (data, both)
+        fit(source_of(), rows, QUICK, Fitting(0, device="cpu")) for rows in (data, both)
     )
     # A linear and a smooth kernel for each way.
     assert two_ways.theta.shape[1] == one_way.theta.shape[1] + 2

@@ -9,6 +9,7 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.transfer import TargetData
 from bandgap.transfer.fine_tune import FineTuneConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,10 @@ def data(world, source):
 
 def test_posterior_is_one_draw_without_scales(source, data):
     posterior = fit(
-        source, data, FineTuneConfig(training=TrainingConfig(max_epochs=3)), seed=0, device="cpu"
+        source,
+        data,
+        FineTuneConfig(training=TrainingConfig(max_epochs=3)),
+        Fitting(0, device="cpu"),
     )
     assert (posterior.n_chains, posterior.n_draws) == (1, 1)
     assert posterior.layer_weights is None and posterior.tau is None
@@ -34,7 +38,10 @@ def test_posterior_is_one_draw_without_scales(source, data):
 def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
     """The held-out fifth is the first of the permutation that the generator draws."""
     posterior = fit(
-        source, data, FineTuneConfig(training=TrainingConfig(max_epochs=20)), seed=7, device="cpu"
+        source,
+        data,
+        FineTuneConfig(training=TrainingConfig(max_epochs=20)),
+        Fitting(7, device="cpu"),
     )
     held_out = torch.randperm(24, generator=torch.Generator().manual_seed(7))[:5].numpy()
     errors = data.gaps_eV[held_out] - posterior.mean_draws_eV(data.features[held_out])[0, 0]
@@ -44,7 +51,7 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
 def test_without_learning_predictions_are_those_of_the_source(source, data):
     training = TrainingConfig(max_epochs=1, learning_rate=1e-12)
     posterior = fit(
-        source, data, FineTuneConfig("source", "source", training), seed=0, device="cpu"
+        source, data, FineTuneConfig("source", "source", training), Fitting(0, device="cpu")
     )
     predicted = posterior.mean_draws_eV(data.features)[0, 0]
     np.testing.assert_allclose(predicted, source_predictions_eV(source, data.features), atol=1e-4)

@@ -6,11 +6,12 @@ import torch
 from bandgap.networks.training import TrainingConfig
 from bandgap.transfer import TargetData
 from bandgap.transfer.freeze import FreezeConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 
 def test_hidden_layers_are_the_sources_bit_for_bit_and_the_output_layer_is_not(source_of, target):
     source = source_of()
-    posterior = fit(source, target, FreezeConfig(), seed=0, device="cpu")
+    posterior = fit(source, target, FreezeConfig(), Fitting(0, device="cpu"))
     layers = [posterior.theta_hat_1, *(layer[0, 0] for layer in posterior.upper)]
     source_layers = [
         torch.equal(
@@ -61,7 +62,10 @@ def test_output_layer_is_the_penalised_least_squares_of_the_training_rows(source
         plateau_epochs=100,
     )
     posterior = fit(
-        source, TargetData(x, y), FreezeConfig("source", "source", training), seed=4, device="cpu"
+        source,
+        TargetData(x, y),
+        FreezeConfig("source", "source", training),
+        Fitting(4, device="cpu"),
     )
     # Float32.
     np.testing.assert_allclose(posterior.upper[0][0, 0, 0].numpy(), expected, rtol=0, atol=1e-4)

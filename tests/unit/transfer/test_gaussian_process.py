@@ -9,6 +9,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import LEVELS
 from bandgap.transfer import TargetData
 from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 ONE_START = GaussianProcessConfig(restarts=0)
 NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
@@ -16,7 +17,7 @@ NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
 
 @pytest.fixture
 def posterior(source_of, target):
-    return fit(source_of(), target, ONE_START, seed=0)
+    return fit(source_of(), target, ONE_START, Fitting(0))
 
 
 def scikit_learns(target, kernel, **settings):
@@ -86,6 +87,6 @@ def test_noise_is_found_again(source_of):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(300, 2)).astype(np.float32)
     y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=300)
-    assert fit(source_of(), TargetData(x, y), ONE_START, seed=0).noise_eV == pytest.approx(
+    assert fit(source_of(), TargetData(x, y), ONE_START, Fitting(0)).noise_eV == pytest.approx(
         0.3, rel=0.16
     )

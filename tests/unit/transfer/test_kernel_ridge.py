@@ -6,6 +6,7 @@ from scipy.spatial.distance import cdist
 
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, best_ridge, fit
+from bandgap.transfer.shared.method import Fitting
 
 
 @pytest.fixture
@@ -18,7 +19,10 @@ def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
     from sklearn.kernel_ridge import KernelRidge
 
     posterior = fit(
-        source_of(), target, KernelRidgeConfig(folds=4, lengths=(1.5,), penalties=(0.05,)), seed=0
+        source_of(),
+        target,
+        KernelRidgeConfig(folds=4, lengths=(1.5,), penalties=(0.05,)),
+        Fitting(0),
     )
     scaled = fit_standardiser(target.features, target.gaps_eV).features(target.features)
     new = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
@@ -34,7 +38,7 @@ def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
 
 
 def test_length_is_in_units_of_the_median_distance(source_of, target):
-    posterior = fit(source_of(), target, KernelRidgeConfig(folds=2, lengths=(1.5,)), seed=0)
+    posterior = fit(source_of(), target, KernelRidgeConfig(folds=2, lengths=(1.5,)), Fitting(0))
     distances = posterior.models.rows.own_distances("cityblock")[np.triu_indices(40, 1)]
     assert posterior.models.lengths == pytest.approx(np.full(2, 1.5 * np.median(distances)))
 

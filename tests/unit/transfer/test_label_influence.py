@@ -10,6 +10,7 @@ from bandgap.posterior import label_influence as influences
 from bandgap.posterior.label_influence import has_few_draws, label_influence
 from bandgap.transfer import TargetData, feature_gp, get_method
 from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.last_layers import UNCHANGED, P, lookup_source, target_of
 from tests.unit.transfer.method_settings import FEW_DRAWS, QUICK
 
@@ -23,14 +24,14 @@ def test_changes_of_an_output_layer_are_those_of_fits_without_the_label(source_o
     data = dataclasses.replace(data, gaps_eV=gaps)
     new = np.random.default_rng(4).normal(size=(5, P)).astype(np.float32)
     config = LastLayerRidgeConfig(**UNCHANGED, draws=2000)
-    posterior = fit(source, data, config, seed=0, device="cpu")
+    posterior = fit(source, data, config, Fitting(0, device="cpu"))
     influence = label_influence(posterior, new, training=data.features, gaps_eV=gaps)
     assert influence is not None
     assert influence.way == "draws"
 
     def prediction(rows):
         part = TargetData(data.features[rows], gaps[rows])
-        return fit(source, part, config, seed=0, device="cpu").mean_draws_eV(new).mean((0, 1))
+        return fit(source, part, config, Fitting(0, device="cpu")).mean_draws_eV(new).mean((0, 1))
 
     full = prediction(np.arange(30))
     refits = np.stack([full - prediction(np.delete(np.arange(30), i)) for i in range(30)], axis=1)
@@ -43,7 +44,7 @@ def test_weights_of_the_kernel_of_networks_give_its_prediction(source_of) -> Non
     source = lookup_source(source_of)
     data = target_of(source, n=30)
     new = np.random.default_rng(4).normal(size=(5, P)).astype(np.float32)
-    posterior = feature_gp.fit(source, data, feature_gp.METHOD.config(), seed=0, device="cpu")
+    posterior = feature_gp.fit(source, data, feature_gp.METHOD.config(), Fitting(0, device="cpu"))
     influence = label_influence(posterior, new, training=data.features, gaps_eV=data.gaps_eV)
     assert influence is not None
     level = data.gaps_eV.mean()
@@ -56,7 +57,7 @@ def test_labels_in_blocks_have_the_influence_of_all_together(source_of, monkeypa
     source = lookup_source(source_of)
     data = target_of(source, n=30)
     config = LastLayerRidgeConfig(**UNCHANGED, draws=100)
-    posterior = fit(source, data, config, seed=0, device="cpu")
+    posterior = fit(source, data, config, Fitting(0, device="cpu"))
 
     def influence():
         return label_influence(
@@ -78,7 +79,7 @@ def test_network_sampled_without_layer_weights_has_weights_of_labels(source_of) 
     def fitted(method, settings):
         entry = get_method(method)
         config = from_dict(entry.config, settings)
-        return entry.fit(source, data, config, seed=0, device="cpu")
+        return entry.fit(source, data, config, Fitting(0, device="cpu"))
 
     short_chains = fitted("bnn", FEW_DRAWS)
     assert has_few_draws(short_chains)

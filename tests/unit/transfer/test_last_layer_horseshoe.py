@@ -9,6 +9,7 @@ from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_horseshoe import LastLayerHorseshoeConfig, fit
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 SAMPLER = HorseshoeConfig(chains=2, warmup=150, draws=400, keep=400)
@@ -20,7 +21,7 @@ CHANGE[3] = 2.0
 def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(source_of):
     source = lookup_source(source_of)
     data = target_of(source, n=200, change=CHANGE)
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    posterior = fit(source, data, CONFIG, Fitting(0, device="cpu"))
     moved = posterior.output[..., :-1].mean((0, 1)) - source.params["weight.2"].double().numpy()[0]
     assert moved[3] == pytest.approx(2.0, abs=0.3)  # its least-squares standard error is 0.06
     assert np.abs(np.delete(moved, 3)).max() < 0.2
@@ -52,8 +53,7 @@ def test_intervals_cover_new_observations(source_of):
             source,
             TargetData(data.features[:100], data.gaps_eV[:100]),
             brief,
-            seed=seed,
-            device="cpu",
+            Fitting(seed, device="cpu"),
         )
         draws = posterior.predictive_draws(x)
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
@@ -67,7 +67,7 @@ def test_a_dead_unit_has_no_change_of_its_own(source_of):
     x = data.features.copy()
     x[:, 2] = -np.abs(x[:, 2])
     config = dataclasses.replace(CONFIG, mode="delta")
-    posterior = fit(source, TargetData(x, data.gaps_eV), config, seed=0, device="cpu")
+    posterior = fit(source, TargetData(x, data.gaps_eV), config, Fitting(0, device="cpu"))
     np.testing.assert_allclose(posterior.output[..., 2], float(source.params["weight.2"][0, 2]))
     assert posterior.diagnostics.figures["n_dropped"] == 1
     lively = np.zeros((1, P), dtype=np.float32)
@@ -79,7 +79,7 @@ def test_a_dead_unit_has_no_change_of_its_own(source_of):
 def test_rows_that_move_nothing_give_a_level(source_of):
     source = lookup_source(source_of)
     data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
-    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    posterior = fit(source, data, CONFIG, Fitting(0, device="cpu"))
     assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.5)
     assert posterior.output.shape == (2, 200, Q + 1) and posterior.diagnostics.warnings
 
@@ -91,7 +91,7 @@ def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source
     x = rng.normal(size=(40, P)).astype(np.float32)
     y = hidden_of(x)[:, 3] + 0.2 * rng.normal(size=40)
     plain, huge = (
-        fit(source, TargetData(x, y * k), CONFIG, seed=0, device="cpu") for k in (1.0, 1e6)
+        fit(source, TargetData(x, y * k), CONFIG, Fitting(0, device="cpu")) for k in (1.0, 1e6)
     )
     np.testing.assert_allclose(
         huge.mean_draws_eV(x[:5]), 1e6 * plain.mean_draws_eV(x[:5]), rtol=0, atol=1.0
@@ -105,8 +105,7 @@ def test_fewer_rows_than_weights_are_enough(source_of):
         source,
         target_of(source, n=5),
         dataclasses.replace(CONFIG, min_ss=0.5),
-        seed=0,
-        device="cpu",
+        Fitting(0, device="cpu"),
     )
     assert np.isfinite(posterior.output).all() and np.isfinite(posterior.sigma).all()
 
@@ -115,5 +114,5 @@ def test_a_run_too_short_to_agree_says_so(source_of):
     source = lookup_source(source_of)
     brief = HorseshoeConfig(chains=4, warmup=1, draws=4, keep=16)
     config = LastLayerHorseshoeConfig(**UNCHANGED, sampler=brief)
-    posterior = fit(source, target_of(source, change=CHANGE), config, seed=0, device="cpu")
+    posterior = fit(source, target_of(source, change=CHANGE), config, Fitting(0, device="cpu"))
     assert "The chains have not agreed yet on" in posterior.diagnostics.warnings[0]

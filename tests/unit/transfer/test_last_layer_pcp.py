@@ -9,6 +9,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_pcp import LastLayerPcpConfig, fit, scale_problem
 from bandgap.transfer.shared.last_layer_problem import last_layer_problem
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerPcpConfig(**UNCHANGED)
@@ -64,7 +65,7 @@ def test_joint_prediction_is_the_posterior_of_the_target_weights(source_of, stru
     source = lookup_source(source_of, n=40)
     data = target_of(source, n=30, change=CHANGE)
     config = dataclasses.replace(CONFIG, structure=structure, algorithm=algorithm, draws=1000)
-    posterior = fit(source, data, config, seed=0, device="cpu")
+    posterior = fit(source, data, config, Fitting(0, device="cpu"))
     x = np.random.default_rng(2).normal(size=(12, P)).astype(np.float32)
     mean, sd = direct(last_layer_problem(source, data, **SCALES), structure, hidden_of(x))
     draws = posterior.mean_draws_eV(x).reshape(-1, 12)
@@ -79,7 +80,7 @@ def test_random_walk_and_grid_agree_on_the_scale(source_of):
     data = target_of(source, change=CHANGE)
     exact, walk = (
         fit(
-            source, data, dataclasses.replace(CONFIG, algorithm=name), seed=0, device="cpu"
+            source, data, dataclasses.replace(CONFIG, algorithm=name), Fitting(0, device="cpu")
         ).diagnostics.figures
         for name in ("exact", "metropolis")
     )
@@ -94,7 +95,7 @@ def test_source_error_widens_intervals_and_delta_leaves_it_out(source_of):
     data = target_of(source, n=12, change=CHANGE)
     x = 2.0 * np.random.default_rng(3).normal(size=(50, P)).astype(np.float32)
     spread = {
-        mode: fit(source, data, dataclasses.replace(CONFIG, mode=mode), seed=0, device="cpu")
+        mode: fit(source, data, dataclasses.replace(CONFIG, mode=mode), Fitting(0, device="cpu"))
         .mean_draws_eV(x)
         .std((0, 1))
         for mode in ("joint", "delta")
@@ -113,8 +114,7 @@ def test_intervals_cover_new_observations(source_of):
             source,
             TargetData(data.features[:60], data.gaps_eV[:60]),
             config,
-            seed=seed,
-            device="cpu",
+            Fitting(seed, device="cpu"),
         )
         draws = posterior.predictive_draws(data.features[60:])
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
@@ -140,5 +140,5 @@ def test_a_source_without_moments_has_one_of_n_rows_as_its_distance(source_of):
     problem = last_layer_problem(source, target_of(source), **SCALES)
     _, prior = scale_problem(problem, structure="isotropic", lam=2.0)
     assert prior.terms.rates.tolist() == [source.card.n_structures] and prior.lam == 2.0
-    posterior = fit(source, target_of(source), CONFIG, seed=0, device="cpu")
+    posterior = fit(source, target_of(source), CONFIG, Fitting(0, device="cpu"))
     assert "stored without the moments" in posterior.diagnostics.warnings[0]

@@ -13,6 +13,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit
 from bandgap.transfer.shared.last_layer_problem import last_layer_problem
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerRidgeConfig(**UNCHANGED, draws=2000)
@@ -26,7 +27,9 @@ CHANGE = np.linspace(-0.5, 0.5, Q)
 def test_draws_have_the_law_of_the_ridge_estimate_at_the_penalty(source_of, about):
     source = lookup_source(source_of)
     data = target_of(source, change=CHANGE)
-    posterior = fit(source, data, dataclasses.replace(CONFIG, about=about), seed=0, device="cpu")
+    posterior = fit(
+        source, data, dataclasses.replace(CONFIG, about=about), Fitting(0, device="cpu")
+    )
     penalty = posterior.diagnostics.figures["penalty"]
     sd = source.features.sd
     h = hidden_of(data.features)
@@ -56,7 +59,7 @@ def test_draws_have_the_law_of_the_ridge_estimate_at_the_penalty(source_of, abou
 def test_penalty_is_the_one_of_least_cross_validation(source_of):
     source = lookup_source(source_of)
     data = target_of(source, change=CHANGE)
-    figures = fit(source, data, CONFIG, seed=0, device="cpu").diagnostics.figures
+    figures = fit(source, data, CONFIG, Fitting(0, device="cpu")).diagnostics.figures
     problem = last_layer_problem(
         source, data, statistics="source", gap_scale="source", exact_source=True
     )
@@ -79,8 +82,7 @@ def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
                 source,
                 TargetData(data.features[:15], data.gaps_eV[:15]),
                 config,
-                seed=0,
-                device="cpu",
+                Fitting(0, device="cpu"),
             )
             method_errors.append(
                 np.mean(
@@ -102,8 +104,7 @@ def test_intervals_cover_new_observations(source_of):
             source,
             TargetData(data.features[:60], data.gaps_eV[:60]),
             config,
-            seed=seed,
-            device="cpu",
+            Fitting(seed, device="cpu"),
         )
         draws = posterior.predictive_draws(data.features[60:])
         low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
@@ -118,7 +119,7 @@ def test_intervals_stay_of_the_size_of_the_gaps_where_each_row_stands_twice(sour
     twice = TargetData(
         np.concatenate([data.features[:n_rows]] * 2), np.concatenate([data.gaps_eV[:n_rows]] * 2)
     )
-    posterior = fit(source, twice, CONFIG, seed=0, device="cpu")
+    posterior = fit(source, twice, CONFIG, Fitting(0, device="cpu"))
     draws = posterior.predictive_draws(data.features[n_rows:])
     low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
     spread = data.gaps_eV[:n_rows].std()

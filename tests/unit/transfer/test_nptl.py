@@ -12,7 +12,7 @@ from bandgap.inference.batch.training import StackTraining
 from bandgap.transfer import nptl
 from bandgap.transfer.nptl import BootstrapRecipe, NptlConfig, drawn_rows, plan_of, recipe_of
 from bandgap.transfer.shared.folds import held_out_masks, start_of
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Fitting, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
 from bandgap.transfer.shared.stacked import fit_stacked
 
@@ -33,7 +33,7 @@ def start(source, target):
 
 
 def fitted(source, target, config):
-    return nptl.fit(source, target, config, seed=7, device="cpu")
+    return nptl.fit(source, target, config, Fitting(7, device="cpu"))
 
 
 def test_sample_collapses_rows_and_probed_rows_of_its_own_stream(source_of, target):
@@ -83,9 +83,7 @@ def test_sample_is_the_same_whatever_the_number_of_samples(source_of, target, al
                 target,
                 recipe_of(config),
                 plan_of(config),
-                seed=7,
-                device="cpu",
-                progress=no_progress,
+                Fitting(7, device="cpu", progress=no_progress),
             )
         )
     assert stacks[0].value == stacks[1].value

@@ -13,6 +13,7 @@ from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.transfer import TargetData
 from bandgap.transfer.parts_gp import PartsGPConfig, fit
+from bandgap.transfer.shared.method import Fitting
 
 BRIEF = PartsGPConfig(draws=8, proposals=50, rounds=2)
 NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
@@ -20,7 +21,7 @@ NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
 
 @pytest.fixture
 def posterior(source_of, target):
-    return fit(source_of(), target, BRIEF, seed=0)
+    return fit(source_of(), target, BRIEF, Fitting(0))
 
 
 def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
@@ -31,7 +32,7 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
     y = 2.0 + np.sin(x[:, 0]) + 0.2 * rng.normal(size=12)
     config = PartsGPConfig(draws=4000, proposals=2000, rounds=4)
     source = source_of()
-    fitted = fit(source, TargetData(x, y), config, seed=0)
+    fitted = fit(source, TargetData(x, y), config, Fitting(0))
     assert len(fitted.ends) == 1
     train_rows = fitted.rows.scaled()
     far = fitted.rows.scaled(NEW[:4])
@@ -102,9 +103,9 @@ def test_parts_are_the_descriptor_blocks_and_additional_features(source_of):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, n + 3)).astype(np.float32)
     data = TargetData(x, rng.normal(size=20))
-    assert fit(source, data, BRIEF, seed=0).ends.tolist()[-2:] == [n, n + 3]
+    assert fit(source, data, BRIEF, Fitting(0)).ends.tolist()[-2:] == [n, n + 3]
     x[:, n:] = 1.0  # does not vary: no part
-    assert fit(source, data, BRIEF, seed=0).ends.tolist()[-1] == n
+    assert fit(source, data, BRIEF, Fitting(0)).ends.tolist()[-1] == n
 
 
 def test_far_from_the_training_rows_the_prior_remains(posterior):
@@ -133,7 +134,7 @@ def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
 def test_log_densities_left_out_are_near_those_of_refits(source_of, target):
     """Reweighted draws of the scales against refits: the mean log density to 0.05."""
     config = PartsGPConfig(draws=64, proposals=200, rounds=4)
-    fit_of_all = fit(source_of(), target, config, seed=0)
+    fit_of_all = fit(source_of(), target, config, Fitting(0))
     log_densities = fit_of_all.left_out_log_densities(np.array([1.0]))[:, 0]
     expected = []
     for i in range(0, 40, 5):
@@ -142,7 +143,7 @@ def test_log_densities_left_out_are_near_those_of_refits(source_of, target):
             source_of(),
             TargetData(target.features[other_rows], target.gaps_eV[other_rows]),
             config,
-            seed=1,
+            Fitting(1),
         )
         draws = refit.predictive_draws(target.features[i : i + 1])
         expected.append(

@@ -10,6 +10,7 @@ from bandgap.priors.penalized_complexity import distance
 from bandgap.priors.source_distance import source_distance
 from bandgap.runs.results import prior_comparisons
 from bandgap.transfer import METHODS
+from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.method_settings import BRIEF
 
 LAYERS = [f"tau of layer {layer}" for layer in (1, 2, 3)]
@@ -30,7 +31,7 @@ EXACT = {"chains": 4, "draws": 500}
 def fit(source, data, name, **settings):
     method = METHODS[name]
     config = method.configure({**BRIEF.get(name, {}), **settings})
-    return method.fit(source, data, config, seed=0, device="cpu")
+    return method.fit(source, data, config, Fitting(0, device="cpu"))
 
 
 @pytest.mark.parametrize("name", SCALES)

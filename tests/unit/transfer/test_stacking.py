@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.stacking import fit
 from tests.unit.transfer.method_settings import BRIEF
 
@@ -32,9 +33,9 @@ def source(source_of):
 def test_weight_goes_to_the_method_that_fits_the_function(source):
     trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
     config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
-    figures = fit(source, TargetData(*stepped(150, seed=0)), config, seed=0).diagnostics.figures
+    figures = fit(source, TargetData(*stepped(150, seed=0)), config, Fitting(0)).diagnostics.figures
     assert figures["weight_gradient_boosting"] > 0.7
-    figures = fit(source, TargetData(*smooth(150, seed=0)), config, seed=0).diagnostics.figures
+    figures = fit(source, TargetData(*smooth(150, seed=0)), config, Fitting(0)).diagnostics.figures
     assert figures["weight_parts_gp"] > 0.7
 
 
@@ -43,7 +44,7 @@ def test_it_is_nearly_as_good_as_its_best_member(source, rows_of):
     """Root mean square error at most 10 % above the best of three, of new rows of two laws."""
     trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
     config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
-    pool = fit(source, TargetData(*rows_of(120, seed=1)), config, seed=0)
+    pool = fit(source, TargetData(*rows_of(120, seed=1)), config, Fitting(0))
     new, gaps = rows_of(400, seed=2)
 
     def rmse(posterior):
@@ -53,7 +54,7 @@ def test_it_is_nearly_as_good_as_its_best_member(source, rows_of):
 
 
 def test_figures_say_weights_spread_and_those_of_every_member(source, target):
-    figures = fit(source, target, CONFIG, seed=0).diagnostics.figures
+    figures = fit(source, target, CONFIG, Fitting(0)).diagnostics.figures
     weights = [
         figures[f"weight_{name}"] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")
     ]
@@ -66,7 +67,7 @@ def test_figures_say_weights_spread_and_those_of_every_member(source, target):
 
 def test_warnings_name_the_method_that_they_are_of(source, target):
     small_target = TargetData(target.features[:10], target.gaps_eV[:10])
-    warnings = fit(source, small_target, CONFIG, seed=0).diagnostics.warnings
+    warnings = fit(source, small_target, CONFIG, Fitting(0)).diagnostics.warnings
     assert any(
         text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few")
         for text in warnings

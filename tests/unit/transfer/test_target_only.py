@@ -11,6 +11,7 @@ from bandgap.networks.standardise import Standardiser, fit_standardiser
 from bandgap.networks.training import TrainingConfig
 from bandgap.storage.stored_fields import stored_fields
 from bandgap.transfer import TargetData
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.target_only import TargetOnlyConfig, fit
 
 CONFIG = TargetOnlyConfig(TrainingConfig(batch_size=8, max_epochs=20, learning_rate=3e-3))
@@ -21,7 +22,8 @@ def test_another_source_of_the_same_shape_gives_the_same_network(source_of, targ
         source_of(seed=9), standardiser=Standardiser(np.ones(5), np.full(5, 3.0), 7.0, 2.0)
     )
     first, second = (
-        fit(source, target, CONFIG, seed=0, device="cpu") for source in (source_of(seed=0), other)
+        fit(source, target, CONFIG, Fitting(0, device="cpu"))
+        for source in (source_of(seed=0), other)
     )
     (a, _), (b, _) = map(stored_fields, (first, second))
     assert all(torch.equal(a[name], b[name]) for name in a)
@@ -29,7 +31,7 @@ def test_another_source_of_the_same_shape_gives_the_same_network(source_of, targ
 
 
 def test_network_has_the_shape_of_the_sources(source_of, target):
-    posterior = fit(source_of(hidden=(7, 3)), target, CONFIG, seed=0, device="cpu")
+    posterior = fit(source_of(hidden=(7, 3)), target, CONFIG, Fitting(0, device="cpu"))
     shapes = [
         tuple(posterior.theta_hat_1.shape),
         *(tuple(layer.shape[2:]) for layer in posterior.upper),
@@ -38,7 +40,7 @@ def test_network_has_the_shape_of_the_sources(source_of, target):
 
 
 def test_scales_are_those_of_the_targets_training_rows(source_of, target):
-    scale = fit(source_of(), target, CONFIG, seed=0, device="cpu").standardiser
+    scale = fit(source_of(), target, CONFIG, Fitting(0, device="cpu")).standardiser
     expected = fit_standardiser(target.features, target.gaps_eV)
     assert (scale.x_mean == expected.x_mean).all() and (scale.x_scale == expected.x_scale).all()
     assert scale.y_mean_eV == pytest.approx(target.gaps_eV.mean())
@@ -47,7 +49,7 @@ def test_scales_are_those_of_the_targets_training_rows(source_of, target):
 
 def test_training_starts_at_fresh_glorot_weights(source_of, target):
     still = TargetOnlyConfig(TrainingConfig(max_epochs=1, learning_rate=1e-12))
-    posterior = fit(source_of(), target, still, seed=5, device="cpu")
+    posterior = fit(source_of(), target, still, Fitting(5, device="cpu"))
     start = init_params(NetworkConfig(5, (6, 4)), generator=torch.Generator().manual_seed(5))
     torch.testing.assert_close(posterior.theta_hat_1[:, :-1], start["weight.1"], rtol=0, atol=1e-7)
     torch.testing.assert_close(
@@ -58,7 +60,7 @@ def test_training_starts_at_fresh_glorot_weights(source_of, target):
 def test_features_that_never_vary_in_the_training_rows_change_no_prediction(source_of, target):
     x = target.features.copy()
     x[:, 2] = 0.0
-    posterior = fit(source_of(), TargetData(x, target.gaps_eV), CONFIG, seed=0, device="cpu")
+    posterior = fit(source_of(), TargetData(x, target.gaps_eV), CONFIG, Fitting(0, device="cpu"))
     new = x.copy()
     new[:, 2] = 50.0
     assert (posterior.mean_draws_eV(new) == posterior.mean_draws_eV(x)).all()

@@ -6,6 +6,7 @@ import pytest
 
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.cross_conformal import fold_of_rows
+from bandgap.transfer.shared.method import Fitting
 
 SETTINGS = {
     "kernel_ridge": {"folds": 4},
@@ -18,7 +19,7 @@ every_one = pytest.mark.parametrize("name", SETTINGS)
 
 def fit(name, source, data, **more):
     method = get_method(name)
-    return method.fit(source, data, method.configure(SETTINGS[name] | more), seed=0)
+    return method.fit(source, data, method.configure(SETTINGS[name] | more), Fitting(0))
 
 
 def test_folds_are_as_equal_as_can_be_and_depend_on_the_seed_alone():
@@ -73,7 +74,7 @@ def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(
     x[:, 2] = 0.0
     settings = SETTINGS.get(name, {"restarts": 0})
     posterior = method.fit(
-        source_of(), TargetData(x, target.gaps_eV), method.configure(settings), seed=0
+        source_of(), TargetData(x, target.gaps_eV), method.configure(settings), Fitting(0)
     )
     new = x.copy()
     new[:, 2] = 50.0

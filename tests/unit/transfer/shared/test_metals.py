@@ -27,6 +27,7 @@ from bandgap.transfer.shared.metals import (
     weigh,
     with_metals,
 )
+from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.shared.trees import TreeSum, flat_trees
 from tests.storing import read_again
 from tests.unit.transfer.method_settings import BRIEF
@@ -49,7 +50,9 @@ NEW = rows_with_metals(60, seed=2)
 def posterior() -> MetalsPosterior:
     members = [{"none": no_source(DESCRIPTOR, DATA.features, DATA.gaps_eV)}]
     method = get_method("kernel_ridge")
-    fitted = fit_members(method, members, DATA, method.configure({}), head="none", seed=3)
+    fitted = fit_members(
+        method, DATA, method.configure({}), Fitting(3, networks=members, head="none")
+    )
     assert isinstance(fitted, MetalsPosterior)
     return fitted
 
@@ -67,10 +70,9 @@ def test_run_without_zeros_is_that_of_the_method_alone() -> None:
     data = TargetData(DATA.features, DATA.gaps_eV + 0.5)
     members = [{"none": no_source(DESCRIPTOR, data.features, data.gaps_eV)}]
     method = get_method("kernel_ridge")
+    fitting = Fitting(3, networks=members, head="none")
     draws = [
-        fit(method, members, data, method.configure({}), head="none", seed=3).predictive_draws(
-            NEW.features
-        )
+        fit(method, data, method.configure({}), fitting).predictive_draws(NEW.features)
         for fit in (fit_members, fit_gaps)
     ]
     assert draws[0].p_metal is None
@@ -186,9 +188,8 @@ def test_every_method_has_a_probability_and_is_restored_with_it(method, posterio
     about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
     source = train_source(x, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
     config = method.configure(BRIEF.get(method.name, {}))
-    plain = fit_gaps(
-        method, [{"": source}], semiconductors(DATA), config, head="", seed=0, device="cpu"
-    )
+    fitting = Fitting(0, device="cpu", networks=[{"": source}])
+    plain = fit_gaps(method, semiconductors(DATA), config, fitting)
     fitted = with_metals(plain, posterior.classifier, {})
     draws = fitted.predictive_draws(NEW.features)
     lower, upper = draws.gaps.interval(0.95)
