@@ -71,19 +71,15 @@ GROUPS = MappingProxyType(
 )
 NAMES = tuple(name for names in GROUPS.values() for name in names)
 
-# Directives without a counterpart here: their content is left out.
-_LEFT_OUT = {"toctree", "eval-rst", "image", "figure", "plotly"}
-_ADMONITIONS = {"note", "tip", "hint", "important", "warning", "caution", "danger", "seealso"}
-_HEADING = re.compile(r"(#{1,6}) +(.+?)\s*#*\s*")
-_FENCE = re.compile(r"(\s*)(`{3,}|~{3,}|:{3,})(?:\{([\w:-]+)\})?\s*(.*)")
-_OPTION = re.compile(r"\s*:[\w-]+:.*")
-_LABEL = re.compile(r"\([\w.:-]+\)=\s*")
-_CODE = r"(?P<code>(?P<ticks>`+)(?:(?!(?P=ticks)).|\n)+?(?P=ticks))"
-_ROLE = re.compile(r"\{(?P<role>[\w:]+)\}`(?P<content>[^`]+)`|" + _CODE)
-_IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\([^)]*\)|" + _CODE)
-_LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]`]|`[^`]*`)+)\]\((?P<target>[^)\s]+)\)|" + _CODE)
-_DISPLAY_MATH = re.compile(r"\$\$(?P<formula>.+?)\$\$|" + _CODE, re.DOTALL)
-_ROLE_TARGET = re.compile(r"(.+?)\s*<[^>]*>", re.DOTALL)
+# Blocks of code, whose content is not changed: parts with odd numbers of a text that is split.
+_CODE = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
+_LEFT_OUT = re.compile(
+    r"\A---\n.*?\n---\n|^```\{(?:toctree|eval-rst)\}.*?^```$", re.MULTILINE | re.DOTALL
+)
+_HEADING = re.compile(r"^(#{1,6}) +(.+)$", re.MULTILINE)
+_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_FORMULA = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+_LINK = re.compile(r"(?<!`)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^)\s]+)\)")
 
 
 @dataclass(frozen=True)
@@ -142,61 +138,51 @@ def documents_folder() -> Path:
 
 @cache
 def read_document(name: str) -> Document:
-    """Return a document of NAMES. Raises ConfigError when its file is missing."""
-    path = documents_folder() / f"{name}.md"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}).") from error
+    """Return a document of NAMES. Raises ConfigError when there is no folder of documents."""
+    text = (documents_folder() / f"{name}.md").read_text(encoding="utf-8")
     return Document(name, tuple(sections_of(text)))
 
 
 def search(text: str) -> list[tuple[Document, list[Section]]]:
-    """Return the documents whose headings contain all words of a text.
+    """Return the documents with sections that contain all words of a text, and these sections.
 
-    Documents whose title has all words are first. Each comes with its headings, other than the
-    title, that contain one of the words.
+    Documents whose headings have all words are first.
     """
     words = text.casefold().split()
+
+    def has_words(content: str) -> bool:
+        return all(word in content.casefold() for word in words)
+
     hits = []
-    for name in NAMES:
-        document = read_document(name)
-        headings = [section.plain_title.casefold() for section in document.sections]
-        if words and all(any(word in heading for heading in headings) for word in words):
-            matching_sections = [
-                section
-                for section, heading in zip(document.sections[1:], headings[1:], strict=True)
-                if any(word in heading for word in words)
-            ]
-            hits.append((document, matching_sections))
-    return sorted(hits, key=lambda hit: not all(word in hit[0].title.casefold() for word in words))
+    for document in map(read_document, NAMES):
+        sections = [s for s in document.sections if has_words(f"{s.plain_title}\n{s.body}")]
+        if words and sections:
+            hits.append((document, sections))
+    return sorted(
+        hits, key=lambda hit: not has_words(" ".join(s.plain_title for s in hit[0].sections))
+    )
 
 
 def sections_of(text: str) -> Iterator[Section]:
     """Yield the sections of a file of the documentation, in Markdown without MyST syntax."""
-    uses_of_anchor: Counter[str] = Counter()
-    title = ""
-    level = 0
-    lines: list[str] = []
-    is_code = False
-    for line in [*_plain_markdown(_without_front_matter(text)), None]:
-        if line is not None and line.lstrip().startswith(("```", "~~~")):
-            is_code = not is_code
-        heading = None if line is None or is_code else _HEADING.fullmatch(line)
-        if line is not None and heading is None:
-            lines.append(line)
+    headings: list[tuple[str, str]] = []
+    bodies: list[str] = []
+    for number, part in enumerate(_CODE.split(_LEFT_OUT.sub("", text))):
+        if number % 2:
+            bodies[-1] += part.replace("{code-cell} ipython3", "python", 1)
             continue
-        if level:
-            anchor = slug(title)
-            uses = uses_of_anchor[anchor]
-            uses_of_anchor[anchor] += 1
-            yield Section(
-                level, title, f"{anchor}-{uses}" if uses else anchor, _plain_inline(lines)
-            )
-        if heading is not None:
-            level = len(heading[1])
-            title = heading[2]
-            lines = []
+        shown = _IMAGE.sub(r"*Figure, not shown here: \1.*", part)
+        before, *rest = _HEADING.split(_FORMULA.sub(r"$$\n\1\n$$", shown))
+        if bodies:
+            bodies[-1] += before
+        headings += zip(rest[::3], rest[1::3], strict=True)
+        bodies += rest[2::3]
+    uses_of_anchor: Counter[str] = Counter()
+    for (marks, title), body in zip(headings, bodies, strict=True):
+        anchor = slug(title)
+        uses = uses_of_anchor[anchor]
+        uses_of_anchor[anchor] += 1
+        yield Section(len(marks), title, f"{anchor}-{uses}" if uses else anchor, body.strip())
 
 
 def with_links(body: str, name: str, link: Callable[[str, str, str], str]) -> str:
@@ -214,95 +200,15 @@ def with_links(body: str, name: str, link: Callable[[str, str, str], str]) -> st
     """
 
     def changed(match: re.Match[str]) -> str:
-        target = match["target"]
-        if target is None or "://" in target:
+        text, target = match.groups()
+        if "://" in target:
             return match[0]
         path, _, anchor = target.partition("#")
-        folder = posixpath.dirname(name)
-        page = posixpath.normpath(posixpath.join(folder, path)).removesuffix(".md")
-        page = page if path else name
-        return link(match["text"], page, anchor) if page in NAMES else match["text"]
+        page = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        page = page.removesuffix(".md") if path else name
+        return link(text, page, anchor) if page in NAMES else text
 
-    return "".join(part if is_code else _LINK.sub(changed, part) for is_code, part in _parts(body))
-
-
-def _without_front_matter(text: str) -> str:
-    if not text.startswith("---\n"):
-        return text
-    return text.partition("\n---\n")[2]
-
-
-def _plain_markdown(text: str) -> Iterator[str]:
-    """Yield the lines with directives changed to code blocks and quotes, and without labels."""
-    directives: list[tuple[str, str, str]] = []  # open ones: indentation, marker, name
-    has_options = False  # whether lines of options may follow, directly below a directive
-    for line in text.splitlines():
-        fence = _FENCE.fullmatch(line)
-        indentation, marker, name, argument = fence.groups("") if fence else ("",) * 4
-        quote = "> " * sum(d[2] in _ADMONITIONS for d in directives)
-        is_left_out = any(d[2] in _LEFT_OUT for d in directives)
-        is_code = bool(directives) and directives[-1][2] == "code"
-        is_end = bool(directives) and line.strip() == directives[-1][1]
-        if is_end:
-            _, closed_marker, closed_name = directives.pop()
-            if closed_name == "code" and not is_left_out:
-                yield f"{quote}{indentation}{closed_marker}"
-        elif marker and not is_code and not is_left_out:
-            if name and name != "code-cell" and name != "code-block":
-                kind = "note" if name == "admonition" else name
-                directives.append((indentation, marker, kind))
-                has_options = True
-                if kind in _ADMONITIONS:
-                    yield f"{quote}> **{argument or name.capitalize()}**"
-                    yield f"{quote}>"
-            elif not marker.startswith(":"):
-                language = "python" if name == "code-cell" else argument
-                directives.append((indentation, marker, "code"))
-                has_options = bool(name)
-                yield f"{quote}{indentation}{marker}{language}"
-        elif has_options and _OPTION.fullmatch(line):
-            pass
-        elif not is_left_out:
-            has_options = False
-            if is_code or not (_LABEL.fullmatch(line) or line.startswith("% ")):
-                yield quote + line
-
-
-def _parts(body: str) -> Iterator[tuple[bool, str]]:
-    """Yield the parts of Markdown in order, each with whether it is a block of code."""
-    lines: list[str] = []
-    end = ""
-    for line in body.splitlines(keepends=True):
-        marker = re.match(r"[> ]*(`{3,}|~{3,})", line)
-        if marker is None or (end and marker[1] != end):
-            lines.append(line)
-        elif end:
-            yield True, "".join([*lines, line])
-            lines = []
-            end = ""
-        else:
-            yield False, "".join(lines)
-            lines = [line]
-            end = marker[1]
-    yield bool(end), "".join(lines)
-
-
-def _plain_inline(lines: list[str]) -> str:
-    """Return the Markdown of lines with images, roles and formulas changed."""
-    body = "\n".join(lines).strip()
-    return "".join(part if is_code else _plain_text(part) for is_code, part in _parts(body))
-
-
-def _plain_text(text: str) -> str:
-    text = _ROLE.sub(lambda m: m["code"] or _role(m["role"], m["content"]), text)
-    text = _IMAGE.sub(lambda m: m["code"] or f"*Figure, not shown here: {m['alt']}.*", text)
-    return _DISPLAY_MATH.sub(lambda m: m["code"] or f"\n\n$$\n{m['formula'].strip()}\n$$\n\n", text)
-
-
-def _role(role: str, content: str) -> str:
-    """Return the text of a role, such as {doc}`text <target>`."""
-    if role == "math":
-        return f"${content}$"
-    titled = _ROLE_TARGET.fullmatch(content)
-    text = titled[1] if titled else content.lstrip("~!")
-    return text if titled or role in ("doc", "ref", "term", "numref") else f"`{text}`"
+    parts = _CODE.split(body)
+    return "".join(
+        part if number % 2 else _LINK.sub(changed, part) for number, part in enumerate(parts)
+    )

@@ -13,7 +13,6 @@ from app.components.guide.documents import (
     search,
     with_links,
 )
-from app.components.shared import words
 from app.components.shared.guide_links import PAGE
 
 _LAYOUT = (("Tutorials", "How-to guides"), ("Explanation", "Research", "Reference"))
@@ -33,29 +32,23 @@ _STYLE = f"""<style>
 
 def document_list() -> None:
     """Draw the search and the documents that it finds, or all documents by group."""
-    text = st.text_input(
-        "Search titles and headings", placeholder="words, such as conformal", width=420
-    )
+    text = st.text_input("Search", placeholder="words, such as conformal width", width=420)
     if text.strip():
         _hits(text)
         return
     for column, titles in zip(st.columns(2, gap="large"), _LAYOUT, strict=True):
-        with column:
-            for title in titles:
-                st.subheader(title, anchor=False)
-                documents = [read_document(name) for name in GROUPS[title]]
-                lines = [f"- {link(document.title, document.name)}" for document in documents]
-                st.markdown("\n".join(lines), unsafe_allow_html=True)
+        for title in titles:
+            documents = map(read_document, GROUPS[title])
+            lines = [f"- {link(document.title, document.name)}" for document in documents]
+            column.subheader(title, anchor=False)
+            column.markdown("\n".join(lines), unsafe_allow_html=True)
 
 
 def document_view(document: Document) -> None:
     """Draw a document with a link to the list of all documents."""
     st.html(_STYLE)
     list_address = html.escape(session.address(PAGE))
-    st.markdown(
-        f'<a href="{list_address}" target="_self">All pages of the Guide</a>',
-        unsafe_allow_html=True,
-    )
+    st.html(f'<a href="{list_address}" target="_self">All pages of the Guide</a>')
     with st.container(key=_KEY, width=_WIDTH):
         for section in document.sections:
             draw_heading = {1: st.title, 2: st.header}.get(section.level, st.subheader)
@@ -75,13 +68,13 @@ def link(text: str, name: str, anchor: str = "") -> str:
 def _hits(text: str) -> None:
     hits = search(text)
     if not hits:
-        st.info("No page has all of these words in its headings. Use fewer or other words.")
-        return
+        st.info("No page has all of these words in one section. Use fewer or other words.")
     lines = []
     for document, sections in hits:
         lines.append(f"- **{link(document.title, document.name)}**")
         lines += [
-            f"    - {link(section.title, document.name, section.anchor)}" for section in sections
+            f"    - {link(section.title, document.name, section.anchor)}"
+            for section in sections
+            if section.level > 1
         ]
-    st.caption(words.count(len(hits), "page"))
     st.markdown("\n".join(lines), unsafe_allow_html=True)
