@@ -6,6 +6,7 @@ requested page without this file.
 """
 
 import streamlit as st
+from streamlit.navigation.page import Page as StreamlitPage
 
 from app import session
 from app.components.shared import frame, stores
@@ -17,30 +18,40 @@ st.set_page_config(
     page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto"
 )
 
-page = st.navigation(
-    {
-        "": [st.Page("views/home.py", title="Home", icon=":material/home:", default=True)],
-        "Data": [st.Page("views/data.py", title="Data", icon=":material/table_view:")],
-        "Models": [
-            st.Page("views/sources.py", title="Source models", icon=":material/hub:"),
-            st.Page("views/train.py", title="Train", icon=":material/model_training:"),
-        ],
-        "Results": [
-            st.Page("views/result.py", title="Result", icon=":material/task_alt:"),
-            st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
-            st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
-            st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
-            st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
-            st.Page("views/propose.py", title="Propose", icon=":material/lightbulb:"),
-        ],
-        "Help": [st.Page("views/guide.py", title="Guide", icon=":material/menu_book:")],
-        "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],
-    }
-)
+
+def navigation() -> StreamlitPage:
+    """Return the page of the address. Propose is listed only where the data are molecules."""
+    workspace = session.workspace_or_none() or session.parameter("ws")
+    return st.navigation(
+        {
+            "": [
+                st.Page("views/home.py", title="Home", icon=":material/home:", default=True),
+                st.Page("views/data.py", title="Data", icon=":material/table_view:"),
+                st.Page("views/train.py", title="Train", icon=":material/model_training:"),
+                st.Page("views/result.py", title="Result", icon=":material/task_alt:"),
+                st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
+                st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
+                st.Page("views/guide.py", title="Guide", icon=":material/menu_book:"),
+            ],
+            "More": [
+                st.Page("views/sources.py", title="Source models", icon=":material/hub:"),
+                st.Page(
+                    "views/propose.py",
+                    title="Propose",
+                    icon=":material/lightbulb:",
+                    visibility="visible" if stores.has_molecules(workspace) else "hidden",
+                ),
+                st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
+                st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
+                st.Page("views/about.py", title="About", icon=":material/info:"),
+            ],
+        }
+    )
 
 
 def draw() -> None:
     """Draw the sidebar, the messages and the page of the address."""
+    page = navigation()
     session.start(exists=stores.has_workspace, on_new=stores.open_workspace)
     frame.sidebar()
     with st.sidebar:

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import downloads, frame, stores, words
+from app.components.shared import frame, stores, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
@@ -32,18 +32,17 @@ def page() -> None:
         server()
         space()
     with right_column:
-        licence()
+        st.subheader("Licence and citation", anchor=False)
+        version = importlib.metadata.version("bandgap")
+        st.write(f"bandgap {version}, Apache License 2.0. Please cite what a result rests on:")
+        st.markdown("\n".join(f"- {text}" for text in CITATIONS))
 
 
 def server() -> None:
     st.subheader("Server", anchor=False)
     status = worker_status(stores.jobs().database)
-    if status.alive:
-        st.write(
-            f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago."
-        )
-    else:
-        st.write(words.no_worker(status.age_s))
+    answered = f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago."
+    st.write(answered if status.alive else words.no_worker(status.age_s))
     system = stores.library().system()
     if system is None:
         rerun_when(
@@ -56,13 +55,14 @@ def server() -> None:
     st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'CPU core')}.")
     versions = {"python": system.python, **system.versions}
     table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
-    alt = "Versions of the packages that jobs compute with"
-    downloads.table_with_csv(table, "versions.csv", alt=alt)
+    tables.show(table, alt="Versions of the packages that jobs compute with")
 
 
 def space() -> None:
     st.subheader("Disk space and limits", anchor=False)
     usage = workspace_usage(stores.library(), session.workspace())
+    quota = quota_bytes()
+    limit = f"may take {words.size(quota)}" if quota else "has no quota"
     st.write(
         f"This workspace takes {words.size(usage.uploads)} of uploaded files and "
         f"{words.size(usage.runs)} of runs; the descriptors that all workspaces share take "
@@ -70,25 +70,9 @@ def space() -> None:
     )
     st.caption(
         f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
-        f"file {words.size(MAX_FILE_BYTES)}. Larger data are added on the server, with limits ten "
-        f"times as large. {limit_sentence(quota_bytes())}"
+        f"file {words.size(MAX_FILE_BYTES)}. A workspace {limit}; whoever runs this server sets it."
         + help_link("how-to/large-data", "More than an upload takes")
     )
-
-
-def limit_sentence(quota: int) -> str:
-    limit = f"may take {words.size(quota)}" if quota else "has no quota"
-    return f"A workspace {limit}; whoever runs this server sets it."
-
-
-def licence() -> None:
-    st.subheader("Licence and citation", anchor=False)
-    st.write(
-        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a "
-        "result rests on:"
-    )
-    for text in CITATIONS:
-        st.markdown(f"- {text}")
 
 
 frame.show(page)

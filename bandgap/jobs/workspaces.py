@@ -16,7 +16,10 @@ UNUSED_S = 30 * 86400.0
 _SUMMARY = """
 SELECT id, coalesce((SELECT name FROM opened_workspace AS o WHERE o.id = w.id), '') AS name,
   (SELECT count(*) FROM dataset WHERE workspace = w.id AND purpose = 'training') AS datasets,
-  (SELECT count(*) FROM run WHERE workspace = w.id) AS runs,
+  (SELECT count(*) FROM run WHERE workspace = w.id AND job NOT IN
+    (SELECT id FROM job WHERE workspace = w.id AND submit_key LIKE 'model-%')) AS runs,
+  (SELECT count(*) FROM dataset WHERE workspace = w.id AND purpose = 'prediction') AS predictions,
+  (SELECT count(*) FROM job WHERE workspace = w.id AND state IN ('queued', 'running')) AS active,
   max(w.created, coalesce((SELECT max(created) FROM job WHERE workspace = w.id), 0),
     coalesce((SELECT max(created) FROM dataset WHERE workspace = w.id), 0)) AS changed
 FROM workspace AS w
@@ -27,13 +30,16 @@ FROM workspace AS w
 class WorkspaceSummary:
     """What a workspace contains.
 
-    `changed` is the time at which its last data set or job was added; `name` may be empty.
+    `changed` is the time at which its last data set or job was added; `name` may be empty. The
+    shipped model is no run.
     """
 
     id: str
     name: str
     datasets: int
     runs: int
+    predictions: int
+    active: int
     changed: float
 
 
@@ -85,17 +91,18 @@ def drop_unused_workspaces(library: Library, *, unused_s: float = UNUSED_S) -> N
 
 
 def workspaces_of(library: Library, ids: Iterable[str]) -> list[WorkspaceSummary]:
-    """Return those of these workspaces that contain a data set or a run, the last changed first."""
+    """Return those of these workspaces that contain anything, the last changed first."""
     unique_ids = list(dict.fromkeys(ids))
     marks = ", ".join("?" * len(unique_ids))
     return _summaries(library, f"{_SUMMARY} WHERE w.id IN ({marks})", *unique_ids)
 
 
 def all_workspaces(library: Library) -> list[WorkspaceSummary]:
-    """Return all workspaces that contain a data set or a run, the last changed first."""
+    """Return all workspaces that contain anything, the last changed first."""
     return _summaries(library, _SUMMARY)
 
 
 def _summaries(library: Library, query: str, *values: object) -> list[WorkspaceSummary]:
     rows = library.database.rows(f"{query} ORDER BY changed DESC, id", *values)
-    return [WorkspaceSummary(**dict(row)) for row in rows if row["datasets"] or row["runs"]]
+    summaries = [WorkspaceSummary(**dict(row)) for row in rows]
+    return [one for one in summaries if one.datasets or one.runs or one.predictions]

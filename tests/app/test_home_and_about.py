@@ -14,8 +14,9 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
 from bandgap.jobs.catalogue import register_all, register_system
 from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
+from tests.app.conftest import MAIN, Workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source
 
@@ -27,15 +28,10 @@ def primary(at: AppTest) -> list[str]:
     return [button.label for button in at.button if button.proto.type == "primary"]
 
 
-def metrics(at: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in at.metric}
-
-
 def test_empty_home_offers_the_demo_data_and_leads_to_them(
     visit: Visit, workspace: Workspace
 ) -> None:
     at = visit("home")
-    assert "Start with the demo data" in texts(at) and not at.metric
     assert primary(at) == ["Use the demo data"]
     click(at, "Use the demo data")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
@@ -48,12 +44,12 @@ def test_empty_home_leads_to_the_upload(visit: Visit, workspace: Workspace) -> N
     assert workspace.jobs.jobs(workspace.id) == []
 
 
-def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
+def test_data_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     visit: Visit, workspace: Workspace
 ) -> None:
     """No source model is proposed there, although one was selected for other data before."""
     register_all(str(workspace.home.folder))
-    at = visit("home", source="inorganic")
+    at = visit("data", source="inorganic")
     assert (
         "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps"
         in texts(at)
@@ -128,74 +124,32 @@ def test_result_on_home_is_that_of_the_demo() -> None:
     np.testing.assert_allclose(figures, stored, atol=2e-3)
 
 
-def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_steps(
-    visit: Visit,
-) -> None:
+def test_empty_home_shows_what_the_demo_gives(visit: Visit) -> None:
     at = visit("home")
     stored_result = json.loads(DEMO_RESULT.read_text())
-    assert (
-        "In the demo the model learned from 200 crystals. On 300 held-out structures the error is "
-        "**" in texts(at)
-    )
-    table = at.dataframe[0].value
-    crystals = stored_result["crystals"]
-    assert list(table["structure"]) == crystals["formula"][: len(table)] and 5 < len(table) < 12
-    assert table["interval"][0] == f"{crystals['lower_eV'][0]:.2f} to {crystals['upper_eV'][0]:.2f}"
+    assert "a model that learned from 200 gaps predicts 60 others" in texts(at)
     drawn = [x for trace in figure(at, 0)["data"][1:] for x in trace["customdata"]]
-    assert set(drawn) < set(crystals["id"]) and len(drawn) == 60
-    links = [link.proto.label for link in at.get("page_link")]
-    assert links[-3:] == ["1. Data", "2. Train", "3. Predict"]
+    assert set(drawn) < set(stored_result["crystals"]["id"]) and len(drawn) == 60
 
 
-def test_home_shows_error_and_coverage_of_the_last_finished_run(
+def test_home_shows_the_contents_and_the_verdict_on_the_last_finished_run(
     visit: Visit, workspace: Workspace, tmp_path: Path
 ) -> None:
     source = train_source(tmp_path / "source")
     workspace.library.register_sources({"demo": SourceEntry("the demo", str(source))})
-    workspace.add_run(workspace.add_labelled(), method="last_layer_ridge")
+    run, _ = workspace.add_run(workspace.add_labelled(), method="last_layer_ridge")
+    store_shipped_run(
+        workspace.jobs, workspace.library, shipped_run(workspace.library, workspace.id)
+    )
     work_all(workspace.home)
+    workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
     at = visit("home")
     text = texts(at)
-    name = "**last\\_layer\\_ridge, n = 40**, learned from the data set **waters**"
-    assert "In the demo" not in text and name in text
-    assert (
-        "On 10 held-out structures the error is **" in text
-        and "fall in their 95 % prediction interval" in text
-    )
-    assert [button.label for button in at.button].count("See the result") == 1
-    workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
-    # The newer run is not finished.
-    assert name in texts(visit("home"))
-
-
-def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
-    at = visit("home")
-    assert metrics(at) == {"Data sets": "1", "Labelled structures": "0", "Finished transfers": "0"}
-    assert "at least 20 structures of a data set with a known gap; the most so far: 0." in texts(at)
-    assert "no structure has a gap yet" in [caption.value for caption in at.caption]
-    assert primary(at) == ["Give structures their gaps"]
-    at.button[0].click().run()
-    assert at.title[0].value == "Data"
-
-
-def test_home_with_labelled_structures_leads_to_a_transfer(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = visit("home")
-    assert metrics(at)["Labelled structures"] == "60"
-    captions = [caption.value for caption in at.caption]
-    assert "largest labelled data set: waters" in captions
-    assert primary(at) == ["Start a transfer"]
-    at.button[0].click().run()
-    assert at.title[0].value == "Train"
-
-
-def test_home_offers_the_next_step_above_the_figures(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    types = [element.type for element in visit("home").main]
-    assert types.index("button") < types.index("metric")
+    assert "1 data set · 60 structures · 60 known gaps · 1 finished run" in text
+    assert "last\\_layer\\_ridge, n = 40, on waters" in text
+    assert "Cannot be judged" in text and "RMSE 0." in text
+    click(at, "See the result")
+    assert at.title[0].value == "Result" and at.query_params["run"] in (run, [run])
 
 
 def test_home_follows_a_running_job_and_offers_nothing_else(
@@ -207,45 +161,6 @@ def test_home_follows_a_running_job_and_offers_nothing_else(
     assert "R-hat 1.08" in texts(at) and primary(at) == []
     of_workspaces = ["Rename", "Start a new workspace", "Forget all workspaces in this browser"]
     assert [button.label for button in at.button] == ["Cancel", *of_workspaces]
-    assert list(at.dataframe[0].value["state"]) == ["running"]
-
-
-@pytest.mark.parametrize(
-    ("predicted", "label", "title"),
-    [
-        (False, "Predict new structures", "Predict"),
-        (True, "See what the runs are good for", "Result"),
-    ],
-)
-def test_home_after_a_transfer_leads_on(
-    visit: Visit, workspace: Workspace, predicted: bool, label: str, title: str
-) -> None:
-    _, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    workspace.jobs.end(job.id, "finished")
-    if predicted:
-        payload = {"run": job.subject, "dataset": "none"}
-        other = workspace.jobs.submit(
-            workspace.id, "predict", title="Predicting", payload=payload, subject="none"
-        )
-        assert workspace.jobs.claim("a worker", lanes=["short"]) is not None
-        workspace.jobs.end(other.id, "finished")
-    at = visit("home")
-    assert metrics(at)["Finished transfers"] == "1" and primary(at) == [label]
-    at.button[0].click().run()
-    assert at.title[0].value == title
-
-
-def test_home_after_a_failed_transfer_lists_it_and_offers_another(
-    visit: Visit, workspace: Workspace
-) -> None:
-    _, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    workspace.jobs.end(job.id, "failed", error="12 structures hold Br.")
-    at = visit("home")
-    assert list(at.dataframe[0].value["state"]) == ["failed"] and primary(at) == [
-        "Start a transfer"
-    ]
 
 
 def test_about_shows_that_no_worker_runs(visit: Visit) -> None:

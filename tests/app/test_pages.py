@@ -123,4 +123,4 @@ def test_page_that_is_the_first_of_a_server_has_the_frame_too(
 ) -> None:
     workspace.add_labelled()
     at = visit("train")
-    assert at.sidebar.caption[0].value.startswith("Keep this page's address")
+    assert at.sidebar.warning[0].value.startswith("The worker has not been started")

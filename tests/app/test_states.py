@@ -20,11 +20,11 @@ ANY_STRUCTURES = "CIF, POSCAR, extXYZ"  # the shipped model needs no run
 NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
 GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
 ABOUT = "What this server runs on, and its limits."
-NEXT = "See how large the errors of a run are, for which structures, and what to do next."
+VERDICT = "Too few held-out structures to judge the run by"
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
-        "home": "Start with the demo data: molecular crystals with known gaps",
+        "home": "Predicting needs no gaps: a shipped model gives those of PBE.",
         "data": "Molecular crystals with gaps from tight-binding calculations",
         "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps",
         "train": "There are no data yet. A transfer needs structures with known gaps.",
@@ -38,7 +38,7 @@ SENTENCES = {
         "about": ABOUT,
     },
     "one data set": {
-        "home": "60 labelled structures can be learned from. Choose a method, and start.",
+        "home": "The known gaps are enough to learn from.",
         "data": DATA,
         "sources": "This server offers no files. Whoever runs it can name one folder with OE62",
         "train": "18 are held out for the test, by single structures; none unused. No conformal",
@@ -66,7 +66,7 @@ SENTENCES = {
         "about": ABOUT,
     },
     "finished run": {
-        "home": NEXT,
+        "home": VERDICT,
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": "The transfer is finished after",
@@ -80,7 +80,7 @@ SENTENCES = {
         "about": ABOUT,
     },
     "failed run": {
-        "home": "60 labelled structures can be learned from. Choose a method, and start.",
+        "home": "The last run failed; the page Train says why.",
         "data": DATA,
         "sources": "Networks that learned gaps from many structures",
         "train": "12 structures hold Br, which the source model never saw.",
@@ -94,7 +94,7 @@ SENTENCES = {
         "about": ABOUT,
     },
     "corrupt artifact": {
-        "home": NEXT,
+        "home": VERDICT,
         "data": DATA,
         "sources": "**Error on held-out structures**: 0.99 eV",
         "train": READ_AGAIN,

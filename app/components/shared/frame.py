@@ -22,7 +22,7 @@ _WHY = (
 
 
 def sidebar() -> None:
-    """Show below the navigation whether a worker runs, and why to keep the address."""
+    """Draw the logo, and below the navigation a warning where no worker runs."""
     st.html(
         f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
         f"}}\n{hiding_css()}</style>"
@@ -30,10 +30,6 @@ def sidebar() -> None:
     st.logo(WORDMARK, size="large")
     with st.sidebar:
         worker_state()
-        st.caption(
-            "Keep this page's address: it is the key to your workspace, from another browser, too. "
-            "Whoever has it sees what is in it. This browser lists your workspaces on Home."
-        )
 
 
 def check_address() -> None:

@@ -18,7 +18,8 @@ from bandgap.jobs.database import StoreError
 from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import element_sets, has_metals, other_numbers
+from bandgap.jobs.listing import are_molecules, element_sets, has_metals, other_numbers
+from bandgap.jobs.next_step import FEWEST_LABELLED
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -27,7 +28,7 @@ Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
-MIN_LABELLED = 20  # smallest number of labelled structures for a transfer
+MIN_LABELLED = FEWEST_LABELLED
 
 
 def home() -> Home:
@@ -165,6 +166,11 @@ def numbers(dataset: Dataset) -> dict[str, int]:
 def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
     """Return the number of labelled structures of a data set by their set of elements."""
     return _of_dataset(element_sets, dataset)
+
+
+def has_molecules(workspace: str) -> bool:
+    """Return whether a workspace has a data set of molecules or molecular crystals."""
+    return any(_of_dataset(are_molecules, dataset) for dataset in library().datasets(workspace))
 
 
 def contains_metals(dataset: Dataset) -> bool:

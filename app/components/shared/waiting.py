@@ -31,13 +31,11 @@ def registered(*kinds: Kind) -> bool:
 
 
 def worker_state() -> None:
-    """Show whether a worker runs; if not, wait until one runs."""
-    alive, _ = _worker()
-    if alive:
-        st.caption("Worker: running.")
+    """Where no worker runs, say so until one runs."""
+    if not _no_worker():
         return
     rerun_when(
-        lambda: _worker()[0], lambda: st.warning(_worker()[1], icon=":material/pause_circle:")
+        lambda: not _no_worker(), lambda: st.warning(_no_worker(), icon=":material/pause_circle:")
     )
 
 
@@ -55,6 +53,6 @@ def rerun_when(
     watch()
 
 
-def _worker() -> tuple[bool, str]:
+def _no_worker() -> str:
     status = worker_status(stores.jobs().database)
-    return status.alive, "" if status.alive else words.no_worker(status.age_s)
+    return "" if status.alive else words.no_worker(status.age_s)

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
 
 import streamlit as st
 
@@ -34,6 +33,10 @@ def workspaces_section() -> None:
     workspaces = other_workspaces()
     name = workspace_name(stores.library(), current)
     with st.expander(_title(name, len(workspaces))):
+        st.caption(
+            "Keep this page's address: it is the key to your workspace, from another browser, too. "
+            "Whoever has it sees what is in it."
+        )
         rename_form(
             f"workspace-{current}",
             name,
@@ -84,27 +87,26 @@ def _start_new() -> None:
     session.switch_workspace(workspace)
 
 
-def contents(workspace: WorkspaceSummary) -> str:
-    """Return the contents of a workspace: "3 data sets, 5 runs"."""
-    return f"{words.count(workspace.datasets, 'data set')}, {words.count(workspace.runs, 'run')}"
-
-
 def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> None:
     for place, workspace in enumerate(workspaces):
+        numbers = {
+            "data set": workspace.datasets,
+            "run": workspace.runs,
+            "prediction": workspace.predictions,
+        }
+        contents = ", ".join(words.count(n, noun) for noun, n in numbers.items() if n)
+        active = " (a job is running)" if workspace.active else ""
+        name = f"**{words.escaped(workspace.name)}**, last" if workspace.name else "Last"
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
-                f"Continue: {contents(workspace)}",
+                f"Continue: {contents}{active}",
                 key=f"continue-{workspace.id}",
                 type="primary" if primary and place == 0 else "secondary",
                 icon=":material/arrow_forward:",
                 on_click=session.switch_workspace,
                 args=(workspace.id,),
             )
-            changed = (
-                datetime.fromtimestamp(workspace.changed).astimezone().strftime("%d %b %Y, %H:%M")
-            )
-            name = f"**{words.escaped(workspace.name)}**, last" if workspace.name else "Last"
-            st.markdown(f"{name} changed on {changed}", width="content")
+            st.markdown(f"{name} changed on {words.moment(workspace.changed)}", width="content")
 
 
 def _title(name: str, n_others: int) -> str:

@@ -1,0 +1,119 @@
+"""The next step on a page: the facts that it depends on, its button, and the reason."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import streamlit as st
+
+from app import session
+from app.components.posterior.more_draws import enough_draws
+from app.components.result.run_result import read_result
+from app.components.shared import stores
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.next_step import (
+    PREDICT_WITHOUT_LABELS,
+    TRAIN,
+    TRAIN_ANOTHER_WAY,
+    Facts,
+    Page,
+    Step,
+    next_step,
+)
+from bandgap.jobs.refitting import refit_of
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.store import Job
+
+# The page that shows a job. While a job of another kind is active, the next step can be taken.
+_PAGES: Mapping[str, Page] = {
+    "check": "data",
+    "import_demo": "data",
+    "import_folder": "data",
+    "label_calculations": "data",
+    "transfer": "train",
+    "predict": "predict",
+}
+_ICONS: Mapping[Page, str] = {
+    "data": ":material/table_view:",
+    "train": ":material/model_training:",
+    "result": ":material/task_alt:",
+    "predict": ":material/batch_prediction:",
+}
+
+
+def advice(page: str, dataset: str, run: RunRow | None = None) -> Step:
+    """Draw the button of the next step, unless it is taken on this page; return the step.
+
+    Parameters
+    ----------
+    page
+        The page that is drawn.
+    dataset
+        Id of the data set that it shows, "" for none.
+    run
+        The run that it shows, by default the newest one on the data set.
+    """
+    step = next_step(facts_of(dataset, run))
+    if step.page == page:
+        return step
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(step.label, type="primary", icon=_ICONS[step.page], key=f"next-{page}")
+        st.caption(step.reason, width="content")
+    if pressed:
+        if step is PREDICT_WITHOUT_LABELS:
+            run = stores.shipped_run()
+        if run is not None:
+            session.choose("run", run.id)
+        if dataset in stores.dataset_names(session.workspace()):
+            session.choose("data", dataset)
+        if step in (TRAIN, TRAIN_ANOTHER_WAY):
+            session.set_trains_on(dataset)
+        st.switch_page(f"views/{step.page}.py")
+    return step
+
+
+def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
+    """Return the facts of a data set and of a run, by default the newest one on it."""
+    library = stores.library()
+    workspace = session.workspace()
+    jobs = {job.id: job for job in stores.jobs().jobs(workspace, limit=500)}
+    runs = {
+        row.id: row
+        for row in library.runs(workspace)
+        if row.dataset == dataset and row.job in jobs and jobs[row.job].state != "cancelled"
+    }
+    run = run or next(iter(runs.values()), None)
+    counts = library.counts(dataset)
+    facts = Facts(structures=counts["all"] - counts["refused"], labelled=counts["usable"])
+    for job in jobs.values():
+        is_about = dataset in (job.subject, job.payload.get("dataset"))
+        if is_about and job.active and job.kind in _PAGES:
+            facts = replace(facts, active=_PAGES[job.kind])
+        is_of_run = is_about if run is None else job.payload.get("run") == run.id
+        if is_of_run and job.kind == "predict" and job.state == "finished":
+            facts = replace(facts, predictions=facts.predictions + 1)
+    if run is None or run.job not in jobs:
+        return facts
+    state = jobs[run.job].state
+    if state == "failed" or state == "interrupted":
+        return replace(facts, run=state)
+    if state != "finished":
+        return facts
+    facts = replace(facts, run="finished")
+    try:
+        return _with_result(facts, run, refit_of(run.id, runs, jobs), jobs)
+    except BandgapError:
+        return facts
+
+
+def _with_result(facts: Facts, run: RunRow, refit: RunRow | None, jobs: Mapping[str, Job]) -> Facts:
+    """Return the facts with those of a finished run; raises as `read_result`."""
+    result = read_result(run)
+    data = {dataset.id for dataset in stores.library().datasets(run.workspace)}
+    can_start = run.dataset in data and "refit" not in result.files.manifest
+    return replace(
+        facts,
+        verdict=result.verdict,
+        can_add_draws=can_start and enough_draws(result.files, run) is not None,
+        can_calibrate=result.can_calibrate,
+        can_refit=can_start and (refit is None or not jobs[refit.job].is_current),
+    )

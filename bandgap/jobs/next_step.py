@@ -1,0 +1,119 @@
+"""The next step: one piece of advice, from facts of a data set, its newest run and predictions.
+
+Every page that gives advice asks this function, so that no page contradicts another. Each step
+names the page where it is taken, which gives the same advice.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from bandgap.evaluation.result_verdict import ResultVerdict
+from bandgap.evaluation.result_verdict import next_step as step_of_verdict
+
+Page = Literal["data", "train", "result", "predict"]
+FEWEST_LABELLED = 20  # labelled structures from which a transfer can learn
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the next step depends on.
+
+    Attributes
+    ----------
+    active
+        The page that shows the active job about the data set, None without one.
+    structures, labelled
+        Structures of the data set, and those of them that can be learned from.
+    run
+        How the newest run on it ended, "" without one.
+    verdict
+        The verdict on a finished run, None where its files are damaged.
+    can_add_draws, can_calibrate, can_refit
+        What can still improve a finished run, as in `result_verdict.next_step`.
+    predictions
+        Number of finished predictions of the run, or without a run of the data set.
+    """
+
+    active: Page | None = None
+    structures: int = 0
+    labelled: int = 0
+    run: Literal["", "finished", "failed", "interrupted"] = ""
+    verdict: ResultVerdict | None = None
+    can_add_draws: bool = False
+    can_calibrate: bool = False
+    can_refit: bool = False
+    predictions: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: the page where it is taken, the label of its button, and why it is the next one."""
+
+    page: Page
+    label: str
+    reason: str
+
+
+WAIT: Final = Step("train", "See how far it is", "A job is under way.")
+ADD_DATA: Final = Step("data", "Upload structures", "There are no structures yet.")
+ADD_GAPS: Final = Step(
+    "data",
+    "Give structures their gaps",
+    f"A model of your own learns from at least {FEWEST_LABELLED} known gaps.",
+)
+PREDICT_WITHOUT_LABELS: Final = Step(
+    "predict", "Predict their band gaps", "No gap is known: the shipped model needs none."
+)
+TRAIN: Final = Step("train", "Start a transfer", "The known gaps are enough to learn from.")
+RESUME: Final = Step("train", "Resume the run", "The run was interrupted.")
+TRAIN_AGAIN: Final = Step(
+    "train", "Train another way", "The last run failed; the page Train says why."
+)
+TRAIN_ANOTHER_WAY: Final = Step(
+    "train",
+    "Train another way",
+    "This run is of no use: check ids and gaps, then try another source model, method or more "
+    "labels.",
+)
+CHOOSE_LABELS: Final = Step(
+    "predict",
+    "See what to compute next",
+    "The predicted structures are ranked by how much their gap would teach the model.",
+)
+OF_VERDICT: Final = {
+    "train": TRAIN_ANOTHER_WAY,
+    "more draws": Step("result", "Add draws", "The chains have not agreed."),
+    "calibrate": Step(
+        "result",
+        "Calibrate the intervals",
+        "Chance does not explain their coverage, and a calibrator that was tried made it better.",
+    ),
+    "refit": Step(
+        "result", "Refit on all labels", "The test is done: the labels held out can now help."
+    ),
+    "predict": Step("predict", "Predict new structures", "Nothing is left to do for this model."),
+}
+
+
+def next_step(facts: Facts) -> Step:
+    """Return the one step that comes next."""
+    if facts.active is not None:
+        return replace(WAIT, page=facts.active)
+    if facts.run == "interrupted":
+        return RESUME
+    if facts.run == "failed" or (facts.run and facts.verdict is None):
+        return TRAIN_AGAIN
+    if facts.verdict is not None:
+        step = step_of_verdict(
+            facts.verdict,
+            can_add_draws=facts.can_add_draws,
+            can_calibrate=facts.can_calibrate,
+            can_refit=facts.can_refit,
+        )
+        is_done = step == "predict" and facts.predictions
+        return CHOOSE_LABELS if is_done else OF_VERDICT[step]
+    if facts.labelled >= FEWEST_LABELLED:
+        return TRAIN
+    if facts.labelled or facts.predictions:
+        return ADD_GAPS
+    return PREDICT_WITHOUT_LABELS if facts.structures else ADD_DATA
