@@ -1,6 +1,10 @@
-"""Every page in every state of a workspace: no exception, and one of its texts."""
+"""Every page in every state of a workspace: no exception, one of its texts, and its size.
+
+`pytest -n 0 -rA tests/app/test_states.py` prints words, controls and figures of every page.
+"""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
+from tests.app.page_sizes import HEADER, UNLIMITED, page_size
 from tests.app.test_finished_run import predict, train_source
 from tests.e2e.browsing import PAGES
 
@@ -157,7 +162,7 @@ def test_browser_tests_open_every_page() -> None:
 
 
 @pytest.mark.parametrize("state", list(SENTENCES))
-def test_every_page_shows_the_state_of_the_workspace(
+def test_every_page_shows_the_state_of_the_workspace_within_its_limits(
     state: str, trained: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
@@ -170,6 +175,7 @@ def test_every_page_shows_the_state_of_the_workspace(
     )
     removed = sorted(set(SENTENCES[state]) - pages)
     assert not removed, f"app/views has no {', '.join(removed)}: remove it from SENTENCES."
+    sizes = {}
     for page, sentence in SENTENCES[state].items():
         at = AppTest.from_file(str(MAIN), default_timeout=30)
         at.query_params["ws"] = workspace.id
@@ -182,3 +188,8 @@ def test_every_page_shows_the_state_of_the_workspace(
         text = texts(at)
         assert sentence in text, f"page {page}, state {state!r}: {sentence!r} is not in:\n{text}"
         assert "Traceback" not in text and str(tmp_path) not in text, page
+        sizes[page] = page_size(at)
+    rows = "\n".join([state, HEADER, *(size.row(page) for page, size in sizes.items())])
+    sys.stdout.write(f"{rows}\n")
+    too_large = [page for page, size in sizes.items() if size.is_too_large]
+    assert set(too_large) <= set(UNLIMITED), rows
