@@ -51,7 +51,10 @@ def save_figure(fig: go.Figure, path: Path | str, *, width_cm: float = COLUMN_CM
 
 
 def figure_file(fig: go.Figure, file_format: Format, *, width_cm: float = COLUMN_CM) -> bytes:
-    """Return a figure as a PNG of 300 dots per inch, an SVG or a PDF; see `save_figure`."""
+    """Return a figure as a PNG of 300 dots per inch, an SVG or a PDF; see `save_figure`.
+
+    It is on white, with the colours of the light theme.
+    """
     browser = find_browser()
     if browser is None:
         raise InputError(
@@ -61,25 +64,16 @@ def figure_file(fig: go.Figure, file_format: Format, *, width_cm: float = COLUMN
     import kaleido
 
     image: bytes = kaleido.calc_fig_sync(
-        print_figure(fig),
-        {"format": file_format, **export_size(fig, file_format, width_cm=width_cm)},
+        go.Figure(fig).update_layout(template=template(), paper_bgcolor="white"),
+        {
+            "format": file_format,
+            "width": _PIXELS_PER_CM * width_cm,
+            "height": float(fig.layout.height or _HEIGHT_PIXELS),
+            "scale": _DOTS_PER_CM[file_format] / _PIXELS_PER_CM,
+        },
         kopts={"path": browser, "mathjax": False},
     )
     return image
-
-
-def print_figure(fig: go.Figure) -> go.Figure:
-    """Return the figure on white, with the colours of the light theme."""
-    return go.Figure(fig).update_layout(template=template(), paper_bgcolor="white")
-
-
-def export_size(fig: go.Figure, file_format: Format, *, width_cm: float) -> dict[str, float]:
-    """Return width, height (pixels) and scale with which Plotly exports a figure of `width_cm`."""
-    return {
-        "width": _PIXELS_PER_CM * width_cm,
-        "height": float(fig.layout.height or _HEIGHT_PIXELS),
-        "scale": _DOTS_PER_CM[file_format] / _PIXELS_PER_CM,
-    }
 
 
 def figure_numbers(fig: go.Figure) -> pd.DataFrame:

@@ -42,7 +42,7 @@ def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        None,
+        {},
         {"gap_eV": st.column_config.Column("gap (eV)", width=70)},
         {"gap_eV": st.column_config.NumberColumn("gap (eV)", help="of the crystal")},
         {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")},
@@ -54,7 +54,7 @@ def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: obje
     settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]
     assert columns_without_format(TABLE, settings) == []
     assert set(settings) == {"gap_eV"}
-    stated = (config or {}).get("gap_eV", {})  # type: ignore[attr-defined]
+    stated = config.get("gap_eV", {})  # type: ignore[attr-defined]
     if stated:
         assert {name: settings["gap_eV"][name] for name in stated if name != "type_config"} == {
             name: value for name, value in stated.items() if name != "type_config"

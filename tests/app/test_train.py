@@ -105,10 +105,10 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(
     workspace.add_labelled()
     at = visit("train")
     (one,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
-    assert "It rests on costs measured on another machine with two cores." in one
+    assert "from costs measured on another machine" in one
     tick(at, "Fine-tuning")
     (two,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
-    assert ", one after another (" in two
+    assert two != one
     tick(at, "Fine-tuning", on=False)
     tick(at, "BTL-PCP", on=False)
     assert at.error[0].value == "No method is chosen. Tick at least one."

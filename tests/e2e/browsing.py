@@ -16,15 +16,15 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 PAGES = {
     "Home": "",
     "Data": "data",
-    "Source models": "sources",
     "Train": "train",
     "Result": "result",
     "Compare": "compare",
+    "Predict": "predict",
+    "Guide": "guide",
+    "Source models": "sources",
+    "Propose": "propose",
     "Posterior": "posterior",
     "Calibration": "calibration",
-    "Predict": "predict",
-    "Propose": "propose",
-    "Guide": "guide",
     "About": "about",
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"

@@ -243,10 +243,9 @@ def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
 
 
 @pytest.mark.slow
-def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, server: Server) -> None:
-    page.goto(server.address)
-    expect_ready(page, "Home")
-    keep(page, "home")
+def test_second_demo_goes_from_data_to_the_gaps_of_new_crystals(page: Page, server: Server) -> None:
+    page.goto(server.at("data"))
+    expect_ready(page, "Data")
     page.get_by_role("button", name="Use Materials Project crystals").click()
     expect(page.get_by_text("209 structures", exact=True)).to_be_visible(timeout=2 * SOON_MS)
     keep(page, "demo-data")

@@ -106,11 +106,7 @@ def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_in_t
         page = context.new_page()
         page.goto(proxied.at())
         expect_ready(page, "Home")
-        for text in (
-            "What comes out",
-            "In the demo the model learned from 200 crystals.",
-            "Three steps",
-        ):
+        for text in ("What comes out", "a model that learned from 200 gaps"):
             expect(page.get_by_text(text)).to_be_visible()
         expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
         icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
@@ -172,18 +168,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     page.goto(dashboard.at())
     expect_settled(page, "Home")  # what is drawn before the focus later would be skipped
     stops = tab_to(page, page.get_by_role("button", name="Use the demo data"))
-    expect_order(
-        stops,
-        [
-            "Home",
-            "Data",
-            "Train",
-            "Predict",
-            "About",
-            "Upload your own structures",
-            "Use the demo data",
-        ],
-    )
+    expect_order(stops, ["Home", "Data", "Train", "Predict", "About", "Use the demo data"])
     page.keyboard.press("Enter")
     reading = page.get_by_text("Reading the demo crystals")
     expect(reading.or_(page.get_by_text("can be learned from")).first).to_be_visible()

@@ -28,7 +28,6 @@ FIGURE = "-numbers.csv"
 EXPORTING = "Result"
 # Ends of the names of files that a page offers; those of jobs, folds and tabs are among them.
 ENDS = {
-    "Home": ("latest-runs.csv",),
     "Data": (
         *("verdicts.csv", "structure.csv", "atoms.csv", "quantiles.csv", "elements.csv"),
         *("domain.csv", "calculations.csv", FIGURE),
@@ -43,7 +42,6 @@ ENDS = {
     "Posterior": ("scales.csv", FIGURE),
     "Calibration": (FIGURE,),
     "Predict": (".csv", ".json", ".extxyz", ".zip", FIGURE),
-    "About": ("versions.csv",),
 }
 IS_WHOLE: dict[str, Callable[[bytes], bool]] = {
     "csv": lambda data: not pd.read_csv(io.BytesIO(data)).empty,

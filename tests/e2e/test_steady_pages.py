@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 # Pages that the usual tests open, at each width; the others are slow tests.
 STEADY = {1280: ("Data", "Train", "Result", "Compare", "Predict"), 400: ("Compare", "Predict")}
-WITH_TABLES = ("Home", "Data", "Train", "Result", "Compare", "Predict")
+WITH_TABLES = ("Data", "Train", "Result", "Compare", "Predict")
 SCROLLING = ("Compare",)  # with more columns than a window has place for
 # Headers that a window of 400 pixels shows without scrolling sideways.
 ON_PHONE = {"Predict": ["gap (eV)", "interval (eV)"], "Compare": ["RMSE (eV)", "in 95 %"]}

@@ -71,7 +71,7 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(
         page.close()
         page = context.new_page()
         page.goto(proxied.at())
-        offers = page.get_by_role("button", name="Continue: 1 data set, 0 runs")
+        offers = page.get_by_role("button", name="Continue: 1 data set")
         expect(offers).to_have_count(1)
         expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
         picture(page, f"home-continue-{WIDE}", width=WIDE)
@@ -79,7 +79,7 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(
         picture(page, f"home-continue-{PHONE}", width=PHONE)
         offers.click()
         page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
-        expect(page.get_by_text("Labelled structures", exact=True).first).to_be_visible()
+        expect(page.get_by_text("120 known gaps")).to_be_visible()
     with browser.new_context() as context:
         other = context.new_page()
         other.goto(proxied.at())

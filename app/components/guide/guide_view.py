@@ -48,7 +48,10 @@ def document_view(document: Document) -> None:
     """Draw a document with a link to the list of all documents."""
     st.html(_STYLE)
     list_address = html.escape(session.address(PAGE))
-    st.html(f'<a href="{list_address}" target="_self">All pages of the Guide</a>')
+    st.markdown(
+        f'<a href="{list_address}" target="_self">All pages of the Guide</a>',
+        unsafe_allow_html=True,
+    )
     with st.container(key=_KEY, width=_WIDTH):
         for section in document.sections:
             draw_heading = {1: st.title, 2: st.header}.get(section.level, st.subheader)

@@ -9,6 +9,7 @@ message below the button.
 """
 
 import logging
+import mimetypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +29,6 @@ log = logging.getLogger(__name__)
 # it would block the page.
 START_S = 5.0
 POLL_S = 0.05
-_MIME = {
-    "csv": "text/csv",
-    "json": "application/json",
-    "extxyz": "chemical/x-xyz",
-    "html": "text/html",
-    "zip": "application/zip",
-    "pdf": "application/pdf",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-}
 
 
 class Attempt:
@@ -49,41 +40,34 @@ class Attempt:
 
     def __init__(self) -> None:
         self.error = ""
-        self._lock = threading.Lock()
-        # Numbers of attempts that were started, that ended, and that the page has waited for.
-        self._started = self._ended = self._reported = 0
+        self._has_begun = threading.Event()
+        self._has_ended = threading.Event()
 
     def make(self, make: Callable[[], bytes], name: str) -> bytes:
         """Return the file that `make` returns.
 
         An error is stored, logged and raised again, so that no file is sent.
         """
-        with self._lock:
-            self._started += 1
-            self.error = ""
-        error = ""
+        self.error = ""
+        self._has_begun.set()
         try:
             return make()
         except Exception as problem:
             log.exception("the download %s could not be made", name)
-            error = _message(name, problem)
+            self.error = _message(name, problem)
             raise
         finally:
-            with self._lock:
-                self._ended += 1
-                self.error = error
+            self._has_ended.set()
 
     def wait(self, *, meanwhile: Callable[[], object]) -> None:
         """Wait until the attempt of this press has ended; call `meanwhile` repeatedly."""
         deadline = time.monotonic() + START_S
-        try:
-            while self._ended == self._reported:
-                if self._started == self._reported and time.monotonic() > deadline:
-                    return
-                meanwhile()
-                time.sleep(POLL_S)
-        finally:  # also when another click of the user interrupts the page
-            self._reported = self._started
+        while not self._has_ended.wait(POLL_S):
+            meanwhile()  # ends this run of the page where another click of the user came
+            if not self._has_begun.is_set() and time.monotonic() > deadline:
+                return
+        self._has_begun.clear()
+        self._has_ended.clear()
 
 
 def csv_button(
@@ -141,7 +125,7 @@ def file_button(
         label,
         data=lambda: attempt.make(make, name),
         file_name=name,
-        mime=_MIME[name.rpartition(".")[2]],
+        mime=mimetypes.guess_type(name)[0] or "chemical/x-xyz",
         key=key or None,
         help=help or None,
         type=kind,

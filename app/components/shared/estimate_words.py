@@ -19,15 +19,14 @@ def estimate_sentence(
     unknown = ", ".join(title for title, estimate in estimates.items() if estimate is None)
     if not measured:
         return f"How long {unknown} will take is not known yet: nobody has measured it."
-    several = ", one after another" if len(measured) > 1 else ""
-    bases = []
-    if n_runs := sum(estimate.runs for estimate in measured):
-        bases.append(f"{words.count(n_runs, 'earlier run')} of the same kind on this server")
-    caveat = ""
+    n_runs = sum(estimate.runs for estimate in measured)
+    basis = f"from {words.count(n_runs, 'earlier run')} on this server"
     if not all(estimate.runs for estimate in measured):
-        bases.append("costs measured on another machine with two cores")
-        caveat = f" {_FIRST_TIME}" + (f" {_NO_GPU}" if device == "cuda" else "")
-    text = f"Estimated time: {_range(measured, several)}. It rests on {'; '.join(bases)}.{caveat}"
+        machine = "the CPU of another machine" if device == "cuda" else "another machine"
+        basis = (
+            f"from costs measured on {machine}; what is computed for the first time takes longer"
+        )
+    text = f"Estimated time: {_range(measured)}, {basis}."
     return f"{text} Not counted, as nobody has measured it: {unknown}." if unknown else text
 
 
@@ -36,9 +35,8 @@ def source_sentence(estimate: Estimate | None, *, epochs: int) -> str:
     if estimate is None:
         return _FIRST_TRAINING
     return (
-        f"Estimated time: {_range([estimate])} if all {words.count(epochs, 'epoch')} are needed; "
-        "training ends earlier when the error on held-out structures no longer falls. It rests on "
-        f"{words.count(estimate.runs, 'earlier training')} on this server."
+        f"Estimated time: {_range([estimate])} if all {words.count(epochs, 'epoch')} are needed, "
+        f"from {words.count(estimate.runs, 'earlier training')} on this server."
     )
 
 
@@ -48,17 +46,12 @@ def rounded(seconds: float) -> str:
     return words.duration(max(step * round(seconds / step), 5))
 
 
-def _range(estimates: list[Estimate], several: str = "") -> str:
+def _range(estimates: list[Estimate]) -> str:
     total = rounded(sum(estimate.seconds for estimate in estimates))
     low, high = (rounded(sum(estimate.range_s[end] for estimate in estimates)) for end in (0, 1))
-    return f"about {total}{several} ({low} to {high})"
+    return f"about {total} ({low} to {high})"
 
 
-_FIRST_TIME = (
-    "Descriptors and electron levels that are computed for the first time take longer: some "
-    "milliseconds an atom with a potential or with tight binding."
-)
-_NO_GPU = "These costs are of a CPU; there is no estimate for a GPU yet."
 _FIRST_TRAINING = (
     "How long it takes is not known before the first training of this kind on this server: minutes "
     "with some thousand structures on a CPU, an hour or more with some ten thousand."

@@ -1,6 +1,5 @@
 """The frame of every page: worker state in the sidebar, address, messages, errors and theme."""
 
-import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -33,42 +32,39 @@ def sidebar() -> None:
 
 
 def check_address() -> None:
-    """Warn when the workspace does not have the run or the data set of the address.
+    """Drop choices of the address that the workspace lacks; warn of a run and a data set.
 
     Only this workspace is searched, never another one.
     """
+    library = stores.library()
     workspace = session.workspace()
+
+    def has_run(run: str) -> bool:
+        return library.run(workspace, run) is not None
+
+    missing: list[str] = []
     run = session.selected_id("run")
+    if run and not has_run(run) and run != stores.shipped_run().id:
+        missing.append("run")
+        session.choose("run", "")
+        session.choose("prediction", "")
     dataset = session.selected_id("data")
-    missing_choices: dict[str, tuple[session.Choice, ...]] = {}
-    is_stored = not run or stores.library().run(workspace, run) is not None
-    if not is_stored and run != stores.shipped_run().id:
-        missing_choices["run"] = ("run", "prediction")
-    if dataset and dataset not in {row.id for row in stores.library().datasets(workspace)}:
-        missing_choices["data set"] = ("data",)
-    for choice in itertools.chain(*missing_choices.values()):
-        session.choose(choice, "")
-    _drop_unknown_choices(workspace)
-    if missing_choices:
-        names = " and the ".join(missing_choices)
+    if dataset and dataset not in {row.id for row in library.datasets(workspace)}:
+        missing.append("data set")
+        session.choose("data", "")
+    if runs := session.selected_id("runs"):
+        session.choose("runs", ",".join(filter(has_run, runs.split(","))))
+    source = session.selected_id("source")
+    if source not in ("", NO_SOURCE) and library.is_registered("source"):
+        known_sources = {*library.shipped_sources(), *(j.subject for j in stores.source_jobs())}
+        if source not in known_sources:
+            session.choose("source", "")
+    if missing:
         session.set_message(
-            f"This workspace does not contain the {names} that the address names. {_WHY}",
+            f"This workspace does not contain the {' and the '.join(missing)} that the address "
+            f"names. {_WHY}",
             tone="warning",
         )
-
-
-def _drop_unknown_choices(workspace: str) -> None:
-    """Drop runs to compare and a source that the workspace does not have, without a message."""
-    library = stores.library()
-    if runs := session.selected_id("runs"):
-        known_runs = [id for id in runs.split(",") if library.run(workspace, id) is not None]
-        session.choose("runs", ",".join(known_runs))
-    source = session.selected_id("source")
-    if source in ("", NO_SOURCE) or not library.is_registered("source"):
-        return
-    is_shipped = source in library.shipped_sources()
-    if not is_shipped and all(job.subject != source for job in stores.source_jobs()):
-        session.choose("source", "")
 
 
 def messages() -> None:

@@ -115,34 +115,44 @@ def show(
 
     With `wraps` long texts are wrapped, in up to three lines.
     """
-    st.dataframe(
-        table,
-        height=height(table, rows, wraps=wraps),
-        row_height=row_height(table, wraps=wraps),
-        column_config=_with_formats(table, _with_picture_column(table, columns)),
-        alt=alt,
-        hide_index=True,
-        placeholder="",
-    )
+    _draw(table, columns, rows=rows, wraps=wraps, alt=alt)
 
 
 def pick(
     table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12
 ) -> int | None:
     """Draw a table in which one row can be marked, and return the position of the marked row."""
-    event = st.dataframe(
+    event = _draw(
         table,
-        height=height(table, rows),
-        row_height=row_height(table),
-        column_config=_with_formats(table, _with_picture_column(table, columns)),
+        columns,
+        rows=rows,
         alt=alt,
         key=key,
-        hide_index=True,
-        placeholder="",
         on_select="rerun",
         selection_mode="single-row",
     )
     return next((position for position in event.selection.rows if position < len(table)), None)
+
+
+def _draw(
+    table: pd.DataFrame,
+    columns: Mapping[str, Any] | None,
+    *,
+    rows: int,
+    wraps: bool = False,
+    **options: Any,
+) -> Any:
+    pictures = {PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP)}
+    settings = (pictures if PICTURE in table else {}) | dict(columns or {})
+    return st.dataframe(
+        table,
+        height=height(table, rows, wraps=wraps),
+        row_height=row_height(table, wraps=wraps),
+        column_config=_with_formats(table, settings),
+        hide_index=True,
+        placeholder="",
+        **options,
+    )
 
 
 def height(table: pd.DataFrame, rows: int, *, wraps: bool = False) -> int:
@@ -162,40 +172,30 @@ def row_height(table: pd.DataFrame, *, wraps: bool = False) -> int | None:
     return PICTURE_HEIGHT if wraps or PICTURE in table else None
 
 
-def _with_picture_column(
-    table: pd.DataFrame, columns: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    if PICTURE not in table:
-        return columns
-    return {
-        PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP),
-        **(columns or {}),
-    }
-
-
-def _with_formats(table: pd.DataFrame, columns: Mapping[str, Any] | None) -> dict[str, Any]:
+def _with_formats(table: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return column settings in which every column of floats has a format.
 
     Without one the browser decides on digits and separators: 1.234 in one language is 1,234 in
     another.
     """
-    settings = dict(columns or {})
+    settings = dict(columns)
     for name in table.columns:
         column = settings.get(name, {})
         if column is None or not _is_of_floats(table[name]):
             continue
-        type_settings = dict(column.get("type_config") or {"type": "number"})
-        if type_settings["type"] == "number" and not type_settings.get("format"):
-            settings[name] = {**column, "type_config": {**type_settings, "format": _FLOAT_FORMAT}}
+        type_settings = {"type": "number", **(column.get("type_config") or {})}
+        if type_settings["type"] == "number":
+            format = type_settings.get("format") or _FLOAT_FORMAT
+            settings[name] = {**column, "type_config": {**type_settings, "format": format}}
     return settings
 
 
 def _is_of_floats(column: "pd.Series[Any]") -> bool:
-    if column.dtype != object:
-        return pd.api.types.is_float_dtype(column)
     values = column.dropna()
-    return any(isinstance(value, float) for value in values) and all(
-        isinstance(value, int | float) for value in values
+    return pd.api.types.is_float_dtype(column) or (
+        column.dtype == object
+        and any(isinstance(value, float) for value in values)
+        and all(isinstance(value, int | float) for value in values)
     )
 
 
