@@ -9,6 +9,9 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import drop_unused_uploads
 from bandgap.jobs.library import Library
+from bandgap.jobs.predicting import start_prediction
+from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
+from bandgap.jobs.store import JobStore
 from bandgap.jobs.workspaces import (
     UNUSED_S,
     all_workspaces,
@@ -55,6 +58,17 @@ def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(
     ]
     assert [w.id for w in workspaces_of(library, [EMPTY, MINE, MINE, "unknown"])] == [MINE]
     assert workspaces_of(library, []) == []
+
+
+def test_shipped_model_is_no_run_but_what_it_predicted_is_listed(library: Library) -> None:
+    jobs = JobStore(library.home)
+    run = shipped_run(library, EMPTY)
+    store_shipped_run(jobs, library, run)
+    assert EMPTY not in [w.id for w in all_workspaces(library)]
+    new = library.add_dataset(EMPTY, "new", purpose="prediction")
+    start_prediction(jobs, run, new, key="once")
+    (summary,) = workspaces_of(library, [EMPTY])
+    assert (summary.datasets, summary.runs, summary.predictions, summary.active) == (0, 0, 1, 1)
 
 
 def test_name_of_a_workspace_is_kept_and_checked(library: Library) -> None:
