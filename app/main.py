@@ -41,8 +41,6 @@ def navigation() -> StreamlitPage:
                     icon=":material/lightbulb:",
                     visibility="visible" if stores.has_molecules(workspace) else "hidden",
                 ),
-                st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
-                st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
                 st.Page("views/about.py", title="About", icon=":material/info:"),
             ],
         }

@@ -132,7 +132,7 @@ class NetworkPosterior:
 
     def _evaluate_dense(self, x: Floats) -> Floats:
         inputs = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
-        first = self._first_layer(inputs)
+        first = self.first_layer(inputs)
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):
             for draw in range(self.n_draws):
@@ -143,7 +143,7 @@ class NetworkPosterior:
                 values[chain, draw] = pre.squeeze(-1).double().numpy()
         return values
 
-    def _first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
+    def first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
         """Return a function of chain and draw for the first layer before its ReLU, (n, width).
 
         `inputs` are standardised features with a last column of ones, (n, p + 1).
@@ -180,7 +180,7 @@ class ScaledNetworkPosterior(NetworkPosterior):
 
     sd_1: Tensor
 
-    def _first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
+    def first_layer(self, inputs: Tensor) -> Callable[[int, int], Tensor]:
         base = inputs @ self.theta_hat_1.T
 
         def pre_activations(chain: int, draw: int) -> Tensor:

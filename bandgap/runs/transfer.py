@@ -9,7 +9,7 @@ import datetime
 import shutil
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,11 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
 from bandgap.posterior import Posterior
+from bandgap.posterior.layer_parts import LayerCorrection, layer_correction
 from bandgap.posterior.metals import sampled_part
 from bandgap.predictions.conformal import ConformalScores, too_few
 from bandgap.predictions.domain import Domain
+from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.described_split import described_split
@@ -130,6 +132,7 @@ class HeldOutResult:
     metrics: dict[str, float] = field(default_factory=dict)
     rhat: dict[str, float] = field(default_factory=dict)
     far: dict[str, float] = field(default_factory=dict)
+    correction: LayerCorrection | None = None
 
 
 @checked_keywords(TransferRequest)
@@ -455,7 +458,7 @@ def report(
         result = held_out_result(
             prepared,
             tables.test,
-            fitted.posterior,
+            fitted,
             domain=domain,
             conformal=conformal,
         )
@@ -488,16 +491,19 @@ def report(
 def held_out_result(
     prepared: Prepared,
     test: Table,
-    posterior: Posterior,
+    fitted: Fitted,
     *,
     domain: Domain,
     conformal: ConformalScores | None,
 ) -> HeldOutResult:
     """Return predictions of the test rows with their errors, scores, coverage and R-hat."""
+    posterior = fitted.posterior
     draws = posterior.predictive_draws(test.inputs)
     sampled_means_eV = draws.means_eV
+    learned = test.gaps_eV > -np.inf
     if (sampled := sampled_part(posterior)) is not posterior:
         sampled_means_eV = sampled.mean_draws_eV(test.inputs)
+        learned = test.gaps_eV > ZERO_EV
     predictions = table_predictions(
         draws,
         test,
@@ -511,6 +517,13 @@ def held_out_result(
         metrics=figures_of(draws, predictions, test.gaps_eV),
         rhat=prediction_rhat(sampled_means_eV, members=posterior.n_members),
         far=far_figures(posterior, test.inputs),
+        correction=layer_correction(
+            sampled,
+            [model.params for model in fitted.models],
+            test.inputs[learned],
+            test.gaps_eV[learned],
+            seed=prepared.request.seed,
+        ),
     )
 
 
@@ -551,7 +564,8 @@ def _manifest(
         "tested": dict(tested),
         "diagnostics": grouped_diagnostics(
             fitted.posterior, result.rhat, far=result.far, warnings=warnings
-        ),
+        )
+        | ({} if result.correction is None else {"correction": asdict(result.correction)}),
         "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

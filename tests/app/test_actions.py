@@ -201,7 +201,7 @@ def test_address_of_another_workspaces_run_warns_once_and_is_cleared(
 ) -> None:
     dataset = workspace.add_labelled()
     run, _ = workspace.add_run(dataset)
-    for page in ("home", "train", "posterior"):
+    for page in ("home", "train", "result"):
         at = visit(page, ws=str(uuid.uuid4()), run=run, data=dataset)
         at.run()  # a session writes no address in its first run
         assert "run" not in at.query_params and "data" not in at.query_params

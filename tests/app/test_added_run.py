@@ -63,7 +63,7 @@ def test_added_run_is_listed_shown_and_predicts(
     at = visit("result", run=run.id)
     assert "held-out structures;" in texts(at) and not at.error
     assert not [button for button in at.button if button.label.startswith("Refit")]
-    for page in ("posterior", "calibration", "compare", "train"):
+    for page in ("compare", "train"):
         assert not visit(page, run=run.id).error, page
     table = visit("compare").data_editor[0].value
     assert table["data"].tolist() == ["waters (elsewhere)"] and table["n"].tolist() == [40]

@@ -68,7 +68,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
         job.title.endswith("difference to gap_pbe_eV")
         and job.payload["request"]["baseline"] == "gap_pbe_eV"
     )
-    at = visit("result", run=job.subject)
+    at = visit("result", run=job.subject, tab="details")
     assert any(
         "--baseline-column gap_pbe_eV" in c.value and "--baselines BASELINES.csv" in c.value
         for c in at.code

@@ -1,4 +1,4 @@
-"""The pages Compare and Calibration for trained runs."""
+"""The page Compare, and the intervals of the page Result, for trained runs."""
 
 import base64
 import dataclasses
@@ -22,7 +22,7 @@ from tests.app.test_actions import click, open_part
 from tests.app.test_finished_run import predict, train_source
 
 Visit = Callable[..., AppTest]
-PAGES = ["compare", "calibration"]
+PAGES = ["compare", "result"]
 
 
 @dataclass(frozen=True)
@@ -150,36 +150,31 @@ def test_compare_page_flags_another_split_and_changes_level_without_a_job(
     assert "in 50 %" in comparison(at).proto.columns
 
 
-def test_calibration_page_draws_coverage_pit_spread_and_slices(
-    visit: Visit, trained: Trained
-) -> None:
-    at = visit("calibration", run=trained.large)
+def test_intervals_draw_coverage_and_spread(visit: Visit, trained: Trained) -> None:
+    at = visit("result", run=trained.large, tab="intervals")
     assert "of 40 known gaps fall in their 95 % prediction interval" in texts(at)
     drawn = figures(at)
     curve = drawn["level of the interval"]["data"][2]
     assert len(curve["x"]) == 99 and np.all(np.diff(curve["y"]) >= 0)
-    assert sum(drawn["PIT of the known gap (0 to 1)"]["data"][0]["y"]) == 40
-    assert sum(len(t["x"]) for t in drawn["width of the interval (eV)"]["data"][1:]) == 40
-    assert {"H (40)", "O (40)"} == set(drawn["gaps in their interval"]["data"][0]["y"])
-    assert [button.label for button in at.button] == ["Fit and store the calibrator"]
+    assert "predicted standard deviation (eV)" in drawn
 
 
-def test_calibration_page_names_the_kinds_and_the_slider_needs_no_job(
+def test_intervals_names_the_kinds_and_the_slider_needs_no_job(
     visit: Visit, trained: Trained
 ) -> None:
-    at = visit("calibration", run=trained.large)
+    at = visit("result", run=trained.large, tab="intervals")
     assert at.segmented_control[0].options == ["prediction", "credible"]
     at.segmented_control[0].set_value("credible").run()
-    assert "need not fall in it" in texts(at)
+    assert "single gaps scatter more" in texts(at)
     at.slider[0].set_value(80).run()
     assert "80 % credible interval" in texts(at)
 
 
-def test_calibration_page_stores_a_calibrator_that_predict_uses(
+def test_intervals_stores_a_calibrator_that_predict_uses(
     visit: Visit, trained: Trained, copied: Home
 ) -> None:
     before = visit("predict", run=trained.large).dataframe[0].value.iloc[0]
-    at = visit("calibration", run=trained.large)
+    at = visit("result", run=trained.large, tab="intervals")
     at.radio[0].set_value("variance")
     click(at, "Fit and store the calibrator")
     stored = load_calibrator(copied.run_folder(trained.large))
@@ -198,24 +193,11 @@ def test_calibration_page_stores_a_calibrator_that_predict_uses(
     assert load_calibrator(copied.run_folder(trained.large)) is None
 
 
-def test_calibration_page_refuses_a_calibrator_on_too_few_and_says_how_many(
-    visit: Visit, trained: Trained, copied: Home
-) -> None:
-    at = visit("calibration", run=trained.large)
-    at.slider[0].set_value(99).run()
-    click(at, "Fit and store the calibrator")
-    (error,) = at.error
-    assert (
-        "needs at least 99 to calibrate and 10 to measure: 109 held-out structures" in error.value
-    )
-    assert not (copied.run_folder(trained.large) / FILE).exists()
-
-
-def test_calibration_page_of_a_damaged_calibrator_says_what_is_safe(
+def test_intervals_of_a_damaged_calibrator_says_what_is_safe(
     visit: Visit, trained: Trained, copied: Home
 ) -> None:
     (copied.run_folder(trained.large) / FILE).write_text("{", encoding="utf-8")
-    at = visit("calibration", run=trained.large)
+    at = visit("result", run=trained.large, tab="intervals")
     assert "The run itself is not touched; remove this file" in at.error[0].value
     assert "level of the interval" in figures(at)
     click(at, "Remove the calibrator")
@@ -267,40 +249,7 @@ def curve_of(coverages: Any, n: int) -> Any:
     return CoverageCurve(np.arange(1, 100) / 100, np.asarray(coverages), n)
 
 
-def test_coverage_near_a_limit_of_chance_gets_the_decimal_that_shows_its_side() -> None:
-    from app.components.calibration.calibrator_form import coverage_sentence
-
-    shares = np.round(np.arange(1, 100) / 100 * 320) / 320
-    shares[92:95] = 293 / 320
-    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction", share_in_interval=None)
-    assert "**91.6 %** of 320 known gaps" in text and "contain 92.5 % to 97.2 %" in text
-    assert "At this level they look too narrow, but the whole curve lies within what chance" in text
-
-
-def test_with_metals_the_sentence_has_the_share_in_the_interval_and_that_of_the_curve() -> None:
-    from app.components.calibration.calibrator_form import coverage_sentence
-
-    shares = np.round(0.95 * np.arange(1, 100) / 100, 2)
-    shares[94] = 0.875
-    text = coverage_sentence(curve_of(shares, 40), 0.95, "prediction", share_in_interval=0.975)
-    assert text.startswith("**98 %** of 40 known gaps fall in their 95 % prediction interval.")
-    assert "the PIT: 88 % at this level, where chance alone gives 88 % to 100 %." in text
-
-
-def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
-    from app.components.calibration.calibrator_form import coverage_sentence
-
-    levels = np.arange(1, 100) / 100
-    wide = np.clip(levels + 0.75 * levels * (1 - levels) ** 0.5, 0, 1)
-    wide[89:] = levels[89:]
-    curve = curve_of(np.round(wide * 91) / 91, 91)
-    text = coverage_sentence(curve, 0.95, "prediction", share_in_interval=None)
-    assert "95 %** of 91 known gaps" in text or "94.5 %** of 91" in text
-    assert "**too wide** at levels between" in text
-    assert "no reason to distrust" not in text
-
-
-def test_calibration_page_proposes_a_calibrator_only_where_cross_fitting_shows_that_it_helps(
+def test_intervals_proposes_a_calibrator_only_where_cross_fitting_shows_that_it_helps(
     visit: Visit, trained: Trained
 ) -> None:
     from bandgap.evaluation.heldout import load_heldout
@@ -311,13 +260,13 @@ def test_calibration_page_proposes_a_calibrator_only_where_cross_fitting_shows_t
         folder = trained.workspace.home.run_folder(run)
         manifest = json.loads((folder / "manifest.json").read_text())
         kind = proposed_kind(load_heldout(folder, manifest))
-        at = visit("calibration", run=run)
+        at = visit("result", run=run)
         primary = [button.label for button in at.button if button.proto.type == "primary"]
-        assert primary == (["Fit and store the calibrator"] if kind else [])
+        assert (primary == ["Calibrate the intervals"]) == (kind is not None)
 
 
 def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:
-    from app.components.calibration.calibrator_form import worse_sentence
+    from app.components.result.calibrator_view import worse_sentence
     from bandgap.evaluation.calibrators import fit_calibrator
     from tests.unit.evaluation.test_paired import normal_heldout
 
@@ -334,3 +283,24 @@ def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:
     text = worse_sentence(fitted_elsewhere, calibrated)
     assert "It made these 200 check crystals worse: miscalibration area 0.0" in text
     assert "wider. Remove the calibrator" in text
+
+
+def test_coverage_near_a_limit_of_chance_gets_the_decimal_that_shows_its_side() -> None:
+    from app.components.result.intervals_view import coverage_sentence
+
+    shares = np.round(np.arange(1, 100) / 100 * 320) / 320
+    shares[92:95] = 293 / 320
+    text = coverage_sentence(curve_of(shares, 320), 0.95, "prediction")
+    assert "**91.6 %** of 320 known gaps" in text and "by chance 92.5 % to 97.2 %" in text
+    assert "At this level they look too narrow, but the whole curve lies within what chance" in text
+
+
+def test_verdict_on_calibration_is_on_the_whole_curve() -> None:
+    from app.components.result.intervals_view import coverage_sentence
+
+    levels = np.arange(1, 100) / 100
+    wide = np.clip(levels + 0.75 * levels * (1 - levels) ** 0.5, 0, 1)
+    wide[89:] = levels[89:]
+    text = coverage_sentence(curve_of(np.round(wide * 91) / 91, 91), 0.95, "prediction")
+    assert "**too wide** at levels between" in text
+    assert "lies within what chance explains" not in text

@@ -78,13 +78,6 @@ def test_predict_page_of_a_run_that_held_nothing_back_offers_two_kinds(
     assert at.segmented_control[0].options == ["prediction", "credible"]
 
 
-def test_posterior_page_shows_the_coverage_of_conformal_intervals(
-    visit: Visit, trained: tuple[Workspace, str, str]
-) -> None:
-    assert "Conformal intervals contain " in texts(visit("posterior", run=trained[1]))
-    assert "Conformal intervals contain " not in texts(visit("posterior", run=trained[2]))
-
-
 def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: Workspace) -> None:
     at = visit("train")
     (slider,) = [s for s in at.slider if s.label == "Hold back for conformal intervals"]

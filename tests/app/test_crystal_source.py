@@ -21,7 +21,6 @@ from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
-from tests.app.test_predict_and_posterior import alts
 from tests.unit.jobs.payloads import source_payload
 
 Visit = Callable[..., AppTest]
@@ -131,8 +130,8 @@ def test_pages_of_a_source_of_crystals_do_not_mention_molecules(
     runs = {run.method: run.id for run in workspace.library.runs(workspace.id)}
     source = workspace.library.runs(workspace.id)[0].source
     assert set(runs) == set(RUNS)
-    # What the page Posterior shows differs between the kinds of methods.
-    page_texts = RUNS if name == "posterior" else ["btl_pcp_pe"]
+    # What the page Result shows differs between the kinds of methods.
+    page_texts = RUNS if name == "result" else ["btl_pcp_pe"]
     for method in page_texts:
         at = visit(name, run=runs[method], source=source)
         assert len(list(everything(at))) > 10
@@ -205,7 +204,7 @@ def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
     assert job.state == "finished", job.error
-    at = visit("posterior", ws=foreign.id, run=job.subject)
+    at = visit("result", ws=foreign.id, run=job.subject, tab="details")
     assert any(
         "The source model has no Cs, I, Pb. This method does without one" in box.value
         for box in at.warning
@@ -261,14 +260,13 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
     assert job.state == "finished", job.error
-    at = visit("posterior", ws=foreign.id, run=job.subject)
+    at = visit("result", ws=foreign.id, run=job.subject, tab="details")
     assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
-    assert "Which method carries the answer" in texts(
-        at
-    ) and "Weights of the methods, largest first" in alts(at)
+    at = visit("result", ws=foreign.id, run=job.subject, tab="layers")
+    assert "Who carries the answer: " in texts(at)
     assert texts_on_molecules(at) == []
     assert not visit("train", ws=foreign.id, run=job.subject).exception
-    at = visit("result", ws=foreign.id, run=job.subject)
+    at = visit("result", ws=foreign.id, run=job.subject, tab="details")
     assert any("--source none" in block.value for block in at.code)
 
 
@@ -283,7 +281,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(
         "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The "
         "source model has no Rb (in 6)."
     )
-    for page in ("train", "posterior"):
+    for page in ("train", "result"):
         (warning,) = (
             box.value.replace("\\", "")
             for box in visit(page, run=run).warning
@@ -291,4 +289,4 @@ def test_structures_of_foreign_elements_are_counted_and_named(
         )
         assert warning.startswith(sentence) and "page Source models" in warning
     run_on_all = workspace.library.runs(workspace.id)[-1].id
-    assert "left out" not in texts(visit("posterior", run=run_on_all))
+    assert "left out" not in texts(visit("result", run=run_on_all))

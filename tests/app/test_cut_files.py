@@ -18,7 +18,7 @@ Visit = Callable[..., AppTest]
 
 # Pages that show an object of each kind.
 SHOWN = {
-    "run": ("train", "compare", "posterior", "calibration", "predict"),
+    "run": ("train", "compare", "result", "predict"),
     "prediction": ("predict",),
     "dataset": ("data",),
     "source": ("sources", "train"),

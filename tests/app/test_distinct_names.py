@@ -59,7 +59,7 @@ def test_deleted_data_set_keeps_its_name_in_its_runs(visit: Visit, workspace: Wo
     at = visit("train", run=run)
     (table,) = [frame.value for frame in at.dataframe if "data set" in frame.value]
     assert table["data set"].tolist() == ["waters (deleted)"]
-    assert r"Data set: waters \(deleted\)." in texts(visit("calibration", run=run))
+    assert r"Data set: waters \(deleted\)." in texts(visit("result", run=run))
 
 
 def test_store_of_an_earlier_version_gets_the_table_of_deleted_data_sets(

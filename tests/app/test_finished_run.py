@@ -121,9 +121,9 @@ def test_train_page_shows_that_a_run_is_finished(visit: Visit, trained: Trained)
     assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
-def test_posterior_page_shows_weights_with_prior(visit: Visit, trained: Trained) -> None:
-    at = visit("posterior", run=trained.bayesian)
-    assert "On 10 held-out structures the error is **" in texts(at)
+def test_layers_show_weights_with_prior(visit: Visit, trained: Trained) -> None:
+    at = visit("result", run=trained.bayesian, tab="layers")
+    assert "RMSE" in texts(at)
     weights = figure(at, 0)
     assert weights["layout"]["yaxis"]["ticktext"] == ["layer 1", "layer 2", "output layer"]
     assert weights["layout"]["xaxis"]["title"]["text"].startswith("layer weight c")
@@ -135,8 +135,8 @@ def test_posterior_page_shows_weights_with_prior(visit: Visit, trained: Trained)
     assert row_of_quantity["tau"]["R-hat"] > 0.9
 
 
-def test_posterior_page_warns_once_of_chains_that_disagree(visit: Visit, trained: Trained) -> None:
-    text = texts(visit("posterior", run=trained.bayesian))  # 40 draws can never agree
+def test_result_warns_once_of_chains_that_disagree(visit: Visit, trained: Trained) -> None:
+    text = texts(visit("result", run=trained.bayesian, tab="layers"))  # 40 draws can never agree
     assert text.count("The chains have not agreed yet on") == 1
     assert "Chains agree" not in text
 
@@ -165,12 +165,11 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
     assert len(trained.workspace.jobs.jobs(trained.workspace.id)) == before
 
 
-def test_posterior_page_of_a_point_estimate_shows_that_there_is_no_posterior(
+def test_result_of_a_point_estimate_has_no_tab_of_what_it_learned(
     visit: Visit, trained: Trained
 ) -> None:
-    at = visit("posterior", run=trained.fine_tuned)
-    assert "gives one best answer: it has no posterior of layer weights." in texts(at)
-    assert not at.get("plotly_chart")
+    at = visit("result", run=trained.fine_tuned)
+    assert [tab.label for tab in at.tabs] == ["Errors", "Intervals", "Details and files"]
 
 
 def test_predict_page_of_damaged_predictions_says_what_to_do(

@@ -158,7 +158,7 @@ def test_result_of_a_first_answer_says_that_the_slow_transfer_was_cancelled_and_
     first, slow = first_answer
     workspace.jobs.request_cancel(workspace.id, slow.job.id)
     at = visit("result", run=first)
-    assert "Kernel ridge, with the same structures, was cancelled." in texts(at)
+    assert "Kernel ridge was cancelled, with the same structures." in texts(at)
     run = workspace.library.run(workspace.id, slow.run)
     assert run is not None
     restart_run(workspace.jobs, workspace.library, run)

@@ -1,4 +1,4 @@
-"""The page Posterior of vecchia_gp and ulisse_gp: scales of the process and its chains."""
+"""The page Result of vecchia_gp and ulisse_gp: scales of the process and its chains."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from streamlit.testing.v1 import AppTest
 
-from app.components.posterior.kernel_view import far_words, length_words, smoothness_words
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
-from bandgap.research.vecchia.correlation import half_integer
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
 
@@ -72,71 +69,16 @@ def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return example.workspace
 
 
-@pytest.mark.slow
-def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, example: Example) -> None:
-    at = visit("posterior", run=example.run)
-    text = texts(at)
-    assert not at.exception
-    assert "How far one crystal tells of another" in text
-    assert "has no output weights: it compares crystals by their last hidden features" in text
-    assert "feature by feature" not in text
-    assert (
-        "**length**: Median" in text
-        and "in units of the largest spread of the source model's features" in text
-    )
-    assert "Scales, R-hat and effective draws as a table" in [panel.label for panel in at.expander]
-    assert "**spread of the process**: Median" in text
-    assert "**smoothness** " in text and "taken as known" in text
-    assert "Do the chains agree?" in text
-    assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}
-
-
-def test_sampled_smoothness_is_not_described_as_known() -> None:
-    fixed, sampled = (
-        smoothness_words(1.5, draws=draws)
-        for draws in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20))
-    )
-    assert fixed.startswith("**smoothness** 1.5, taken as known: 0.5 lets the gap change abruptly")
-    assert sampled.startswith(
-        "**smoothness**: Median 1.5 (95 %: 0.55 to 2.5), sampled too: 0.5 lets the gap"
-    )
-
-
-def test_posterior_page_counts_held_out_structures_far_from_the_data(
+def test_result_counts_held_out_structures_far_from_the_data(
     visit: Visit, example: Example
 ) -> None:
     folder = example.workspace.home.run_folder(example.scattered)
     share = json.loads((folder / "manifest.json").read_text())["diagnostics"]["far_share"]
     count = round(10 * share)
     assert 0 < count < 10
-    at = visit("posterior", run=example.scattered)
+    at = visit("result", run=example.scattered, tab="layers")
     assert not at.exception
-    assert (
-        f"At **{count} of 10** held-out structures the crystals that the run learned from say next "
-        "to" in texts(at)
-    )
-
-
-def test_posterior_page_has_no_such_note_when_all_structures_have_neighbours(
-    visit: Visit, example: Example
-) -> None:
-    text = texts(visit("posterior", run=example.run))
-    assert "**spread of the process**" in text and "next to nothing" not in text
-
-
-def test_share_is_shown_as_a_count_of_held_out_structures() -> None:
-    assert far_words(0.25, n=12).startswith("At **3 of 12** held-out structures the crystals")
-    assert far_words(1.0, n=1200).startswith("At **all 1,200** held-out structures")
-    assert (
-        "what is predicted there is the line alone, with an interval for the whole spread"
-        in far_words(1.0, n=4)
-    )
-    assert far_words(0.0, n=12) == far_words(0.0, n=0) == ""
-
-
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
-def test_length_is_explained_by_the_correlation_of_its_smoothness(nu: float) -> None:
-    words = length_words(nu)
-    at_one_length = float(half_integer(torch.tensor([1.0]), 1.0, nu)[0][0])
-    assert f"a correlation of {at_one_length:.2f}." in words
-    assert "correlation" not in length_words(0.8)
+    assert f"At **{count} of 10** held-out structures the labels say next to nothing" in texts(at)
+    assert "next to nothing" not in texts(visit("result", run=example.run, tab="layers"))
+    scales = next(d.value for d in at.dataframe if "R-hat" in d.value)
+    assert {"length", "spread"} <= set(scales.dropna(subset="median")["quantity"])

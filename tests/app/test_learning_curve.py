@@ -54,7 +54,7 @@ def test_button_measures_the_curve_and_the_page_says_what_more_labels_give(
 ) -> None:
     run = workspace.library.run(workspace.id, trained[1])
     assert run is not None
-    at = visit("result", run=run.id)
+    at = visit("result", run=run.id, tab="details")
     button(at, "Measure the learning curve (at most about").click().run()
     assert not at.exception
     (job,) = curve_jobs(workspace)
@@ -63,7 +63,7 @@ def test_button_measures_the_curve_and_the_page_says_what_more_labels_give(
     work_all(workspace.home)
     (job,) = curve_jobs(workspace)
     assert (job.state, job.error) == ("finished", "")
-    at = visit("result", run=run.id)
+    at = visit("result", run=run.id, tab="details")
     assert f"**{job.result['sentence']}**" in texts(at).replace("\\", "")
     assert "20 more labels: about" in job.result["sentence"]
     at.slider(key=f"more-labels-{run.id}").set_value(40).run()
@@ -85,7 +85,7 @@ def test_cancelled_measurement_leaves_no_curve_and_can_be_started_again(
     workspace.jobs.request_cancel(workspace.id, first.id)
     work_all(workspace.home)
     assert not curve_path(workspace.home, run.id).exists()
-    at = visit("result", run=run.id)
+    at = visit("result", run=run.id, tab="details")
     assert "The learning curve was cancelled" in "\n".join(w.value for w in at.warning)
     button(at, "Measure the learning curve").click().run()
     assert len(curve_jobs(workspace)) == 2
@@ -95,13 +95,13 @@ def test_damaged_curve_is_named_and_can_be_measured_again(
     visit: Visit, workspace: Workspace, trained
 ) -> None:
     curve_path(workspace.home, trained[1]).write_text("{")
-    at = visit("result", run=trained[1])
+    at = visit("result", run=trained[1], tab="details")
     assert any("not readable as a learning curve" in error.value for error in at.error)
     assert button(at, "Measure the learning curve")
 
 
 def test_run_with_few_labels_says_why_it_has_no_learning_curve(visit: Visit, trained) -> None:
-    at = visit("result", run=trained[2])
+    at = visit("result", run=trained[2], tab="details")
     text = texts(at)
     assert "This run learned from 30 labels. A learning curve needs at least 40" in text
     assert not [b for b in at.button if b.label.startswith("Measure")]

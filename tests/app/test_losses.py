@@ -103,7 +103,7 @@ def test_locked_store_shows_an_error_and_the_next_press_works(
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
 
 
-@pytest.mark.parametrize("page", ["home", "data", "train", "posterior"])
+@pytest.mark.parametrize("page", ["home", "data", "train", "result"])
 def test_damaged_store_shows_what_is_safe(visit: Visit, workspace: Workspace, page: str) -> None:
     workspace.add_labelled()
     at = visit(page)

@@ -97,7 +97,7 @@ def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
     options = {"method": "kernel_ridge", "source": "none", "n": 36, "n_test": 12}
     run, _ = workspace.add_run(dataset.id, **options)
     work_all(workspace.home)
-    for page in ("home", "train", "calibration", "predict"):
+    for page in ("home", "train", "predict"):
         assert "near-copy among the structures learned from" not in texts(visit(page, run=run))
     at = visit("result", run=run)
     assert "12 of 12 test structures have a near-copy" in texts(at)

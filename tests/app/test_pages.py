@@ -87,7 +87,7 @@ def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(
     assert at.dataframe[0].value["state"][0] == "failed"
 
 
-@pytest.mark.parametrize("name", ["posterior", "predict"])
+@pytest.mark.parametrize("name", ["result", "predict"])
 def test_result_pages_of_a_run_without_its_folder_say_what_is_safe(
     visit: Visit, workspace: Workspace, name: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_result_pages_of_a_run_without_its_folder_say_what_is_safe(
     workspace.make_running(job)
     workspace.jobs.end(job.id, "finished")
     at = visit(name, run=run)
-    if name == "posterior":
+    if name == "result":
         assert "Other runs are not touched; train this one again." in at.error[0].value
     else:
         assert [button.label for button in at.button] == ["Predict"]

@@ -47,20 +47,16 @@ def workspace(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return trained[0]
 
 
-def test_posterior_page_says_that_the_method_describes_the_semiconductors(
+def test_result_says_that_the_method_describes_the_semiconductors(
     visit: Visit, trained: Trained
 ) -> None:
-    text = texts(visit("posterior", run=trained[1]))
-    assert "What is below describes the gaps of the semiconductors" in text
+    text = texts(visit("result", run=trained[1], tab="layers"))
+    assert "Below are the gaps of the semiconductors" in text
 
 
-def test_posterior_page_of_one_network_says_that_intervals_differ_by_the_probability_of_a_metal(
-    visit: Visit, trained: Trained
+def test_intervals_of_one_network_differ_by_the_probability_of_a_metal(
+    trained: Trained,
 ) -> None:
-    text = texts(visit("posterior", run=trained[3]))
-    assert "gives one best answer" in text
-    assert "Its interval is one noise sigma, the same for every crystal" not in text
-    assert "by the predicted gap and by the probability of a metal" in text
     heldout = load_heldout(
         trained[0].home.run_folder(trained[3]),
         read_manifest(trained[0].home.run_folder(trained[3]), kind="run"),
@@ -69,7 +65,7 @@ def test_posterior_page_of_one_network_says_that_intervals_differ_by_the_probabi
     assert np.ptp(upper - lower) > 0.01  # eV
 
 
-def test_calibration_page_has_the_share_of_semiconductors_in_their_interval(
+def test_intervals_have_the_share_of_semiconductors_in_their_interval(
     visit: Visit, trained: Trained
 ) -> None:
     folder = trained[0].home.run_folder(trained[1])
@@ -78,17 +74,18 @@ def test_calibration_page_has_the_share_of_semiconductors_in_their_interval(
     lower, upper = (ends[rows] for ends in heldout.predictions.interval(0.95))
     gaps_eV = heldout.gaps_eV[rows]
     share = words.percent(float(((lower <= gaps_eV) & (gaps_eV <= upper)).mean()))
-    text = texts(visit("calibration", run=trained[1]))
+    text = texts(visit("result", run=trained[1], tab="intervals"))
     assert f"Of the {rows.sum()} semiconductors **{share}** do." in text
 
 
-def test_calibration_page_offers_no_factor_on_the_standard_deviation(
+def test_intervals_offer_no_factor_on_the_standard_deviation(
     visit: Visit, trained: Trained
 ) -> None:
-    at = visit("calibration", run=trained[1])
+    at = visit("result", run=trained[1], tab="intervals")
     kinds = next(radio for radio in at.radio if radio.label == "Kind of calibrator")
     assert kinds.options == ["Conformal"]
-    assert "Metals and semiconductors, known and predicted" in texts(at)
+    errors = texts(visit("result", run=trained[1], tab="errors"))
+    assert "Metals and semiconductors, known and predicted" in errors
 
 
 def test_predict_page_has_the_probability_of_a_metal_in_per_cent(
@@ -111,7 +108,6 @@ def test_pages_state_the_same_coverage_and_say_what_the_curve_counts(
     heldout = load_heldout(folder, read_manifest(folder, kind="run"))
     share = words.percent(share_inside(heldout, 0.95, "prediction"))
     assert f"intervals contain {share}" in texts(visit("result", run=trained[1]))
-    for page in ("result", "calibration"):
-        text = texts(visit(page, run=trained[1]))
-        assert f"**{share}** of {HELD_OUT} known gaps fall in their 95 % prediction" in text
-        assert "the curve counts central intervals of the PIT" in text
+    text = texts(visit("result", run=trained[1], tab="intervals"))
+    assert f"**{share}** of {HELD_OUT} known gaps fall in their 95 % prediction" in text
+    assert "by the PIT it is " in text

@@ -1,4 +1,4 @@
-"""Predict: data sets, rows, downloads, next structures; Posterior: layers, chains, features."""
+"""Predict: data sets, rows, downloads, next structures; Result: layers, chains, features."""
 
 import base64
 import csv
@@ -6,7 +6,6 @@ import dataclasses
 import io
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.components.posterior.more_draws import with_draws
+from app.components.result.more_draws import with_draws
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
@@ -336,30 +335,6 @@ def test_downloads_have_one_row_per_input_with_units_and_a_companion(
     assert about["units"]["mean_eV"] == "eV" and {"bandgap", "numpy"} <= set(about["versions"])
 
 
-def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(
-    visit: Visit, example: Example
-) -> None:
-    at = visit("posterior", run=example.runs["btl_pcp_pe"])
-    text = texts(at)
-    assert re.search(
-        r"Of the freedom to change the predicted gap, \d+ \+/- \d+ % is in layer 1, ", text
-    )
-    assert "% is in the output layer (before: " in text
-    assert "**R-hat** " in text and "**Effective draws** " in text and "**Divergences** " in text
-    assert "**Energy** E-BFMI " in text
-    assert "Median " in text
-    ridge = figure(at, 0)
-    assert (
-        sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
-    )
-    assert "Layer weights of three layers in a ternary diagram" in alts(at)
-    assert at.selectbox(key="trace-quantity").options[:2] == ["log tau", "log sigma"]
-    trace = figure(at, alts(at).index("Traces of log tau, one line a chain"))
-    assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
-    at.selectbox(key="trace-quantity").set_value("energy").run()
-    assert "Energies about their mean, and their changes" in alts(at)
-
-
 @pytest.mark.parametrize("sampler", [{}, {"warmup": 400, "draws": 100}])
 def test_run_again_has_other_draws_and_the_same_other_settings(sampler: dict[str, int]) -> None:
     settings = {"global_scale": "truncated"} | ({"sampler": sampler} if sampler else {})
@@ -369,11 +344,37 @@ def test_run_again_has_other_draws_and_the_same_other_settings(sampler: dict[str
     assert again.changed(settings=settings) == request
 
 
-def test_posterior_page_adds_enough_draws_to_the_run_by_one_button(
+def test_layers_show_weights_with_prior_traces_and_their_part_of_the_correction(
     visit: Visit, example: Example
 ) -> None:
+    at = visit("result", run=example.runs["btl_pcp_pe"], tab="layers")
+    text = texts(at)
+    assert "eld-out gaps ask for" in text and " eV" in text
+    ridge = figure(at, 0)
+    assert (
+        sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
+    )
+    at.selectbox(key="trace-quantity").set_value("tau").run()
+    trace = figure(at, alts(at).index("Traces of tau, one line a chain"))
+    assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("last_layer_horseshoe", "kept more than half of the change"),
+        ("nptl_head", "was chosen among 3 values by held-out rows"),
+    ],
+)
+def test_result_of_an_output_layer_says_what_it_learned(
+    visit: Visit, example: Example, method: str, said: str
+) -> None:
+    assert said in texts(visit("result", run=example.runs[method], tab="layers"))
+
+
+def test_result_adds_enough_draws_to_the_run_by_one_button(visit: Visit, example: Example) -> None:
     run = example.runs["btl_pcp_pe"]
-    at = visit("posterior", run=run)
+    at = visit("result", run=run)
     (button,) = [b for b in at.button if "more draws of each chain" in b.label]
     folder = example.workspace.home.run_folder(run)
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -396,38 +397,6 @@ def test_posterior_page_adds_enough_draws_to_the_run_by_one_button(
         assert job is not None
         example.workspace.jobs.request_cancel(example.workspace.id, job.id)
         delete_run(example.workspace.jobs, example.workspace.library, newest)
-
-
-def test_posterior_page_of_a_run_without_chains_offers_no_more_draws(
-    visit: Visit, example: Example
-) -> None:
-    at = visit("posterior", run=example.runs["fine_tune"])
-    assert not [b for b in at.button if "draws of each chain" in b.label]
-
-
-def test_posterior_page_of_an_output_layer_shows_which_features_moved(
-    visit: Visit, example: Example
-) -> None:
-    at = visit("posterior", run=example.runs["last_layer_horseshoe"])
-    text = texts(at)
-    assert "its posterior is that of the output layer, feature by feature" in text
-    assert (
-        "Together that is the change of " in text
-        and "free features. The largest change is " in text
-    )
-    changes = figure(at, alts(at).index("Changes of the output weights, largest first"))
-    sizes = np.abs(numbers(changes["data"][0]["x"]))
-    assert 0 < len(sizes) <= 4
-    assert list(sizes) == sorted(sizes, reverse=True)
-
-
-def test_posterior_page_of_nptl_shows_the_curve_that_chose_alpha(
-    visit: Visit, example: Example
-) -> None:
-    at = visit("posterior", run=example.runs["nptl_head"])
-    assert "was chosen among 3 values by held-out rows" in texts(at)
-    curve = figure(at, alts(at).index("Held-out score against alpha"))
-    assert list(curve["data"][0]["x"]) == ["0", "1", "100"]
 
 
 def test_predict_page_with_damaged_or_missing_details_shows_what_to_do(

@@ -1,4 +1,4 @@
-"""The page Result: verdict, next step, refit on all labels, and what is folded."""
+"""The page Result: verdict, next step, refit on all labels, and the tabs."""
 
 import json
 import shutil
@@ -50,14 +50,22 @@ def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> No
     assert "RMSE 0." in verdict and "95 % intervals contain" in verdict
     text = texts(at)
     assert "far off" in text
-    assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in text
-    assert "bandgap transfer" in at.code[0].value and "bandgap serve" in at.code[0].value
     worst = at.dataframe[0].value
     assert len(worst) == 24
     assert worst["picture"].str.startswith("pictures/").all() and worst["picture"].is_unique
     assert f"**{worst['id'].iloc[0]}, {worst['formula'].iloc[0]}**" in text.replace("\\", "")
     assert list(worst["error_eV"].abs()) == sorted(worst["error_eV"].abs(), reverse=True)
     assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+
+
+def test_details_have_split_commands_and_files(visit: Visit, trained) -> None:
+    at = visit("result", run=trained[1], tab="details")
+    assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in texts(
+        at
+    )
+    assert "bandgap transfer" in at.code[0].value and "bandgap serve" in at.code[0].value
+    labels = [button.proto.label for button in at.get("download_button")]
+    assert labels[0] == "Report (HTML)" and labels[-1] == "Held-out predictions (CSV)"
 
 
 def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
@@ -79,7 +87,7 @@ def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
     sentence = next(m.value for m in at.markdown if "held-out structures;" in m.value)
     assert sentence in parent
     assert not [b for b in at.button if b.label.startswith("Refit")]
-    assert "bandgap refit RUN" in at.code[0].value
+    assert "bandgap refit RUN" in visit("result", run=refit.id, tab="details").code[0].value
 
 
 def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active(
@@ -164,8 +172,11 @@ def test_warning_of_chains_gives_no_other_advice_than_the_button(
     (warning,) = [box.value for box in at.warning if "have not agreed" in box.value]
     assert warning.endswith("not for a table.")
     assert [b.label for b in at.button if "draws of each chain" in b.label]
-    other_page = visit("calibration", run=trained[1])
-    assert "Train again with more warm-up" in texts(other_page)
+    layers = texts(visit("result", run=trained[1], tab="layers"))
+    assert (
+        layers.count("have not agreed yet on") == 1
+        and "Train again with more warm-up" not in layers
+    )
 
 
 def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no_more_draws(
@@ -181,15 +192,3 @@ def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no
     text = texts(visit("result", run=run.id))
     assert "More draws need the data set of the run" in text
     assert "Nothing is left to do" not in text
-
-
-@pytest.mark.parametrize("page", ["posterior", "calibration"])
-def test_every_page_of_a_refit_says_whose_test_it_shows(
-    visit: Visit, workspace: Workspace, trained, page: str
-) -> None:
-    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
-    work_all(workspace.home)
-    refit = workspace.library.runs(workspace.id)[0]
-    assert "Error and coverage are those of last_layer_ridge, n = 36" in texts(
-        visit(page, run=refit.id)
-    )

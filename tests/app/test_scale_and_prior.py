@@ -1,4 +1,4 @@
-"""The warning on a scale whose posterior equals its prior: page Posterior, manifest and shell."""
+"""The warning on a scale whose posterior equals its prior: page Result, manifest and shell."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def test_scale_that_equals_its_prior_is_reported_on_page_in_manifest_and_in_shel
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, job.id)
     assert ended is not None and ended.state == "finished", ended
-    assert (SAID in texts(visit("posterior", run=run))) == is_said
+    assert (SAID in texts(visit("result", run=run, tab="layers"))) == is_said
     folder = workspace.home.run_folder(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     (scale,) = manifest["diagnostics"]["scales"]

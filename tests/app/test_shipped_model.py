@@ -43,7 +43,7 @@ def test_shipped_model_predicts_an_upload_in_an_empty_workspace(
     work_all(workspace.home)
     explained = workspace.jobs.job(workspace.id, job.id)
     assert explained is not None and explained.result == {"n": 1}, explained
-    for page in ("home", "result", "train", "compare", "posterior", "calibration"):
+    for page in ("home", "result", "train", "compare"):
         assert not visit(page, run=run.id).error, page
 
 

@@ -254,7 +254,7 @@ def test_transfer_from_a_trained_source_finishes_and_names_its_data(
     work_all(example.home)
     (job,) = example.jobs.jobs(example.id, kinds=["transfer"])
     assert (job.state, job.error, job.payload["source"]) == ("finished", "", source)
-    at = visit("posterior", ws=example.id, run=job.subject)
+    at = visit("result", ws=example.id, run=job.subject, tab="details")
     text = texts(at).replace("\\", "")
     assert (
         "**Data**: waters.extxyz (60 structures; H O)" in text

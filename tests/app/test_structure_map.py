@@ -48,8 +48,6 @@ def list_of(values: Any) -> list[int]:
         return list(values)
     import base64
 
-    import numpy as np
-
     return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"]).tolist()
 
 
@@ -60,67 +58,6 @@ def select(at: AppTest, key: str, rows: list[int]) -> AppTest:
         "selection": {"points": points, "point_indices": [], "box": [], "lasso": []}
     }
     return at.run()
-
-
-def test_map_of_a_result_is_computed_once_and_a_lasso_lists_its_structures(
-    visit: Visit, workspace: Workspace, predicted_waters: Predicted
-) -> None:
-    run = predicted_waters[1]
-    at = visit("result", run=run)
-    at.toggle(key=f"show-map-{run}").set_value(True).run()
-    button(at, "Compute the map").click().run()
-    assert not at.exception
-    work_all(workspace.home)
-    (job,) = workspace.jobs.jobs(workspace.id, kinds=["structure_map"])
-    assert (job.state, job.error, job.result) == ("finished", "", {"n": 60})
-    at.run()
-    assert rows_drawn(at) == set(range(60))
-    names = {trace["name"] for trace in map_figure(at)["data"]}
-    assert names == {"held out (20)", "learned from (40)"}
-    assert not [b for b in at.button if b.label.startswith("Compute the map")]
-
-    key = f"map-result-{run}-first component-set"
-    select(at, key, [3, 7, 9])
-    table = next(frame.value for frame in at.dataframe if "set" in frame.value)
-    assert sorted(table["gap_eV"]) == pytest.approx([5 + 3 * k / 59 for k in (3, 7, 9)])
-    select(at, key, [7])
-    text = texts(at)
-    assert f"Known gap: {5 + 3 * 7 / 59:.2f} eV" in text and "Most alike: " in text
-    assert len(drawn_structures(at)) == 2  # the worst one, and the one of the map
-
-
-def test_axes_of_a_result_can_be_the_known_and_the_predicted_gap(
-    visit: Visit, workspace: Workspace, predicted_waters: Predicted
-) -> None:
-    run = predicted_waters[1]
-    at = visit("result", run=run)
-    at.toggle(key=f"show-map-{run}").set_value(True).run()
-    at.session_state[f"axes-result-{run}"] = "predicted and known"
-    at.session_state[f"colour-result-{run}"] = "error"
-    at.run()
-    assert not at.exception
-    figure = map_figure(at)
-    assert figure["layout"]["xaxis"]["title"]["text"] == "known gap (eV)"
-    assert len(rows_drawn(at)) == 20  # the held-out ones need no map
-    assert workspace.jobs.jobs(workspace.id, kinds=["structure_map"]) == []
-
-
-def test_errors_on_the_map_are_those_of_the_test_where_the_gaps_have_changed(
-    visit: Visit, workspace: Workspace, predicted_waters: Predicted
-) -> None:
-    run = predicted_waters[1]
-    row = workspace.library.run(workspace.id, run)
-    assert row is not None
-    workspace.library.save_gaps(row.dataset, np.ones(60), labels={}, level_of_theory="")
-    at = visit("result", run=run)
-    at.toggle(key=f"show-map-{run}").set_value(True).run()
-    at.session_state[f"axes-result-{run}"] = "predicted and known"
-    at.session_state[f"colour-result-{run}"] = "error"
-    at.run()
-    rows = sorted(rows_drawn(at))[:3]
-    select(at, f"map-result-{run}-known gap (eV)-error", rows)
-    table = next(frame.value for frame in at.dataframe if "set" in frame.value)
-    assert sorted(table["gap_eV"]) == pytest.approx([5 + 3 * k / 59 for k in rows])
 
 
 def test_lasso_on_predict_filters_the_table_and_a_click_shows_the_structure(

@@ -1,16 +1,12 @@
 """Sentences of the dashboard, word for word."""
 
-import numpy as np
 import pytest
 
-from app.components.posterior import posterior_words
-from app.components.posterior.pool_view import pool_sentence
+from app.components.result.learned_words import layer_sentence, pool_sentence
 from app.components.shared import estimate_words, words
 from bandgap.foundation.progress import Update
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.store import Event
-
-RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(
@@ -55,48 +51,6 @@ def test_progress_line_shows_the_remaining_time_only_when_known(
     assert words.progress_line(progress(done, total), now=100.0) == text
 
 
-def test_layer_sentence_names_what_stayed_and_what_moved() -> None:
-    text = posterior_words.layer_sentence(RNG.dirichlet([5, 5, 90], 4000), n=300)
-    assert text == (
-        "Layers 1 and 2 stay close to the source model (c1 = 0.05 +/- 0.02, c2 = 0.05 +/- 0.02); "
-        "the output layer is re-learned for your crystals (c3 = 0.90 +/- 0.03)."
-    )
-
-
-def test_layer_sentence_of_a_posterior_equal_to_its_prior_draws_no_conclusion() -> None:
-    text = posterior_words.layer_sentence(RNG.dirichlet([1, 1, 1], 4000), n=70)
-    assert text == (
-        "With 70 labelled structures the posterior of c hardly differs from its prior: "
-        "the data cannot say yet which layers moved."
-    )
-
-
-def test_layer_sentence_without_a_dominant_layer_names_all_layers() -> None:
-    text = posterior_words.layer_sentence(RNG.dirichlet([30, 40, 30], 4000), n=300)
-    assert text.startswith(
-        "Layers 1 and 2 and the output layer take a part of the change (c1 = 0.30 +/- 0.05"
-    )
-
-
-def test_convergence_sentence_of_chains_that_agree() -> None:
-    text = posterior_words.convergence_sentence(
-        {"tau": 1.003, "c1": 1.001}, {"tau": 1240.0, "c1": 2000.0}
-    )
-    assert text == "Chains agree (R-hat 1.003, 1,240 effective draws)."
-
-
-@pytest.mark.parametrize("rhat", [1.12, float("nan")])
-def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(
-    rhat: float,
-) -> None:
-    text = posterior_words.convergence_sentence({"c1": 1.0, "tau": rhat}, {"tau": 40.0})
-    assert text.startswith(
-        f"The chains have not agreed yet on tau (R-hat {rhat:.3f}, want below 1.05)."
-    )
-    assert "usable for a look, not for a table" in text
-    assert not posterior_words.converged({"c1": 1.0, "tau": rhat})
-
-
 def test_names_from_users_are_shown_unchanged():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
 
@@ -138,13 +92,26 @@ def test_estimate_without_known_methods_reports_this():
     )
 
 
-def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
-    weights = {"Kernel ridge": 0.614, "Gradient boosting": 0.386}
-    text = "Kernel ridge carries 61 % of the answer; Gradient boosting 39 %."
-    assert pool_sentence(weights, spread=1.0) == f"{text} The combined interval is not scaled."
-    narrower = pool_sentence(weights, spread=0.94)
-    assert narrower == (
-        f"{text} The combined interval was made 6 % narrower, which fits the gaps of left-out "
-        "crystals better."
+def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -> None:
+    parts = [[0.1, 0.05, 0.15], [0.01, -0.03, 0.06], [0.31, 0.2, 0.4]]
+    correction = {"needed_eV": 0.5, "made_eV": [0.42, 0.35, 0.5], "layers_eV": parts}
+    assert layer_sentence(correction, n=200) == (
+        "Held-out gaps ask for a correction of 0.50 eV; the transfer gives 0.42 eV (95 %: 0.35 to "
+        "0.50): 0.10 eV (95 %: 0.05 to 0.15) by layer 1, 0.31 eV (95 %: 0.20 to 0.40) by the "
+        "output layer. Cannot be told from 200 labels yet: layer 2, 0.01 eV (95 %: -0.03 to "
+        "0.06)."
     )
-    assert "4 % wider" in pool_sentence(weights, spread=1.04)
+    nothing = {**correction, "made_eV": [0.02, -0.04, 0.08]}
+    assert "cannot be told from 200 labels yet" in layer_sentence(nothing, n=200)
+    assert "by the output layer" not in layer_sentence(nothing, n=200)
+    assert "is of an earlier version" in layer_sentence(None, n=200)
+
+
+def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
+    titles = {"kr": "Kernel ridge, no transfer", "gb": "Gradient boosting, no transfer"}
+    text = "Who carries the answer: Kernel ridge 61 %, Gradient boosting 39 %."
+    weights = {"gb": 0.386, "kr": 0.614}
+    assert pool_sentence(weights, titles, spread=1.0) == text
+    assert (
+        pool_sentence(weights, titles, spread=0.94) == f"{text} Intervals were made 6 % narrower."
+    )

@@ -55,7 +55,7 @@ def learning_view(result: RunResult) -> None:
 
 def refusal(result: RunResult) -> str:
     """Return why the run has no learning curve, "" where it can have one."""
-    if "refit" in result.files.manifest:
+    if result.is_refit:
         return (
             "This run has learned from all labels. The learning curve is on the result of the run "
             "that it was refitted from."
@@ -64,8 +64,7 @@ def refusal(result: RunResult) -> str:
         check_numbers(result.files.n, result.files.n_test, what="This run")
     except InputError as error:
         return words.escaped_sentence(str(error))
-    datasets = {dataset.id for dataset in stores.library().datasets(result.run.workspace)}
-    if result.run.dataset not in datasets:
+    if not result.has_data:
         return "The data set of this run was deleted: its method cannot learn from it again."
     return ""
 
@@ -75,9 +74,8 @@ def _button(result: RunResult) -> None:
     n_seeds = N_SEEDS if fit_s <= SLOW_S else 2
     n_fits = n_seeds * (N_SIZES - 1)
     st.write(
-        f"The method of this run learns again from a quarter, a half and three quarters of its "
-        f"labels, {n_seeds} times each, and is tested on the same held-out structures. The errors "
-        "show what more labels would give."
+        f"The method learns again from a quarter, a half and three quarters of the labels, "
+        f"{n_seeds} times each, with the same test."
     )
     if st.button(
         f"Measure the learning curve (at most about {rounded(n_fits * fit_s + 5)})",

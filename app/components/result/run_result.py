@@ -1,15 +1,18 @@
 """What the page Result and the report of a run read: files, held-out structures and verdict."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from app.components.shared import stores
 from app.components.shared.run_files import (
     RunFiles,
     read_calibrator,
     read_heldout_run,
     read_run,
 )
-from bandgap.evaluation.calibrators import Calibrator, measured_part
+from bandgap.evaluation.calibrators import Calibrator, CalibratorKind, measured_part
 from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.near_copies import near_copies_sentence
 from bandgap.evaluation.proposed_calibrator import proposed_kind
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
 from bandgap.foundation.errors import ArtifactError
@@ -30,10 +33,32 @@ class RunResult:
     calibrator_problem: str
     verdict: ResultVerdict
 
+    @cached_property
+    def proposed(self) -> CalibratorKind | None:
+        """The calibrator that cross-fitting shows to help, None where the run has one."""
+        return None if self.calibrator is not None else proposed_kind(self.heldout)
+
+    @cached_property
+    def has_data(self) -> bool:
+        """Whether the data set of the run is still in its workspace."""
+        datasets = stores.library().datasets(self.run.workspace)
+        return any(dataset.id == self.run.dataset for dataset in datasets)
+
     @property
-    def can_calibrate(self) -> bool:
-        """Whether the run has no calibrator yet, and cross-fitting shows that one would help."""
-        return self.calibrator is None and proposed_kind(self.heldout) is not None
+    def is_refit(self) -> bool:
+        """Whether the run was refitted on all labels of another one."""
+        return "refit" in self.files.manifest
+
+    @property
+    def has_one_formula(self) -> bool:
+        """Whether all its structures have the same formula."""
+        return bool(self.files.manifest.get("data", {}).get("n_formulas") == 1)
+
+    @property
+    def near_copies(self) -> str:
+        """How many held-out structures nearly equal one that was learned from; else empty."""
+        tested = self.files.manifest.get("tested", {})
+        return near_copies_sentence(tested, one_formula=self.has_one_formula, remedy="").strip()
 
 
 def read_result(run: RunRow) -> RunResult:

@@ -1,7 +1,5 @@
 """The slow transfer that follows the first answer of a fast method."""
 
-import math
-
 import streamlit as st
 
 from app import session
@@ -21,29 +19,22 @@ def slow_transfer_view(run: RunRow) -> None:
     job = slow_job(run)
     if job is None:
         return
-    title = words.escaped(job.title)
-    label, page = "See how far it is", "views/train.py"
+    finished = job.state == "finished"
+    text = f"{words.escaped(job.title)} {words.STANDING[job.state]}, with the same structures."
     if job.active:
-        text = f"{title} {words.STANDING[job.state]}, with the same structures."
         rerun_when(lambda: _has_ended(job))
-    elif job.state != "finished":
-        text = f"{title}, with the same structures, {words.STANDING[job.state]}."
-    else:
+    elif finished:
         error, own_error = (run_summary(run_id).rmse_eV for run_id in (job.subject, run.id))
-        if math.isnan(error + own_error):
-            return
         text = (
-            f"{title} has an RMSE of {error:.2f} eV on the same structures (here {own_error:.2f} "
-            "eV)."
+            f"{words.escaped(job.title)} has an RMSE of {error:.2f} eV on the same structures "
+            f"(here {own_error:.2f} eV)."
         )
-        label, page = "See its result", "views/result.py"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(text, width="content")
+        label = "See its result" if finished else "See how far it is"
         if st.button(label, type="tertiary", key=f"slow-{job.subject}"):
             session.choose("run", job.subject)
-            if page == "views/result.py":
-                st.rerun()
-            st.switch_page(page)
+            st.switch_page(f"views/{'result' if finished else 'train'}.py")
 
 
 def slow_job(run: RunRow) -> Job | None:

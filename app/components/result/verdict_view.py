@@ -1,13 +1,14 @@
-"""The top of the page Result: the verdict with its badge, key numbers and the next step."""
+"""The top of the page Result: the verdict with its badge, and the next step."""
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
 from app import session
-from app.components.posterior.more_draws import enough_draws, more_draws
+from app.components.result import calibrator_view
+from app.components.result.more_draws import enough_draws, more_draws
 from app.components.result.run_result import RunResult
 from app.components.shared import stores, words
 from app.components.shared.actions import carry_out
@@ -21,88 +22,93 @@ from bandgap.jobs.refitting import parent_of, refit_of, request_for_all, start_r
 from bandgap.jobs.rows import RunRow
 
 Colour = Literal["green", "orange", "red", "gray"]
-COLOURS: Mapping[State, Colour] = {
-    "good": "green",
-    "fair": "orange",
-    "poor": "red",
-    "unknown": "gray",
+BADGES: Mapping[State, tuple[Colour, str]] = {
+    "good": ("green", ":material/check_circle:"),
+    "fair": ("orange", ":material/warning:"),
+    "poor": ("red", ":material/cancel:"),
+    "unknown": ("gray", ":material/help:"),
 }
-ICONS: Mapping[State, str] = {
-    "good": ":material/check_circle:",
-    "fair": ":material/warning:",
-    "poor": ":material/cancel:",
-    "unknown": ":material/help:",
+REASONS: Mapping[NextStep, str] = {
+    "more draws": "More draws come before everything else.",
+    "calibrate": "The intervals miss their levels by more than chance. A calibrator made them "
+    "better when it was tried on halves of these structures.",
+    "refit": "The test is done: the labels that it held out can now improve the model.",
+    "train": "Check ids and gaps on the page Data, then try another method or more labels.",
 }
 
 
 def verdict_view(result: RunResult) -> None:
     """Draw the badge and the sentence of the verdict."""
     verdict = result.verdict
-    st.badge(verdict.word, icon=ICONS[verdict.state], color=COLOURS[verdict.state])
+    colour, icon = BADGES[verdict.state]
+    with st.container(horizontal=True):
+        st.badge(verdict.word, icon=icon, color=colour)
+        if result.near_copies:
+            st.badge(
+                "Near-copies in the test: see Details and files",
+                icon=BADGES["fair"][1],
+                color="orange",
+            )
     st.markdown(
         f"**{words.escaped_sentence(verdict.sentence)}**",
         width=720,
-        help=Quantity.RMSE.help
-        + " "
-        + Quantity.COVERAGE.help
+        help=f"{Quantity.RMSE.help} {Quantity.COVERAGE.help}"
         + help_link("explanation/reading-a-result", "The line at the top"),
     )
 
 
 def next_step_view(result: RunResult) -> NextStep:
     """Draw the one primary button of the page, and why it is the next step; return the step."""
-    refit = existing_refit(result.run)
-    is_refit = "refit" in result.files.manifest
-    can_refit = not is_refit and refit is None
-    datasets = {dataset.id for dataset in stores.library().datasets(result.run.workspace)}
-    has_data = result.run.dataset in datasets
+    run = result.run
+    refit = existing_refit(run)
+    can_refit = result.has_data and not result.is_refit and refit is None
     step = next_step(
         result.verdict,
         can_add_draws=(
-            has_data and not is_refit and enough_draws(result.files, result.run) is not None
+            result.has_data and not result.is_refit and enough_draws(result.files, run) is not None
         ),
-        can_calibrate=result.can_calibrate,
-        can_refit=can_refit and has_data,
+        can_calibrate=result.proposed is not None,
+        can_refit=can_refit,
     )
-    if step == "refit":
-        _refit_button(result, kind="primary")
-        _predict_link()
-        return step
-    if step == "more draws":
-        more_draws(result.files, result.run, kind="primary")
-        st.caption(NEXT_REASONS[step], width=720)
-        _predict_link()
-        return step
+    reason = REASONS.get(step, "")
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(
-            NEXT_LABELS[step], type="primary", icon=NEXT_ICONS[step], key=f"next-{result.run.id}"
-        ):
-            if step == "predict" and refit is not None and _is_finished(refit):
-                session.choose("run", refit.id)
-            st.switch_page(NEXT_PAGES[step])
-        if can_refit and has_data and step != "train":
-            _refit_button(result, kind="secondary")
-    reason = NEXT_REASONS[step]
-    if step == "predict" and refit is not None:
-        reason = (
-            "The refit on all labels is finished; Predict offers it first."
-            if _is_finished(refit)
-            else "The refit on all labels is under way; until it is finished, this run predicts."
-        )
-    elif step == "predict" and not result.verdict.chains_agree and not has_data:
-        reason = (
-            "The chains have not agreed. More draws need the data set of the run, which is not in "
-            "this workspace."
-        )
+        if step == "more draws":
+            more_draws(result, kind="primary")
+        elif step == "refit":
+            _refit_button(result)
+        elif step == "calibrate":
+            calibrator_view.calibrate_button(result)
+        elif step == "train":
+            _page_button("Train another way", "train", icon="model_training")
+        else:
+            finished = refit if refit is not None and _is_finished(refit) else None
+            reason = _reason_to_predict(result, refit, finished)
+            _page_button("Predict new structures", "predict", icon="batch_prediction", run=finished)
+        if step != "predict":
+            st.page_link(
+                "views/predict.py",
+                label="Predict new structures",
+                icon=":material/batch_prediction:",
+            )
     st.caption(reason, width=720)
-    if step != "predict":
-        _predict_link()
     return step
 
 
-def _predict_link() -> None:
-    """Draw the link to the page Predict, where predicting is not the next step."""
-    st.page_link("views/predict.py", label=NEXT_LABELS["predict"], icon=NEXT_ICONS["predict"])
+def _page_button(label: str, page: str, *, icon: str, run: RunRow | None = None) -> None:
+    if st.button(label, type="primary", icon=f":material/{icon}:", key=f"next-{page}"):
+        if run is not None:
+            session.choose("run", run.id)
+        st.switch_page(f"views/{page}.py")
+
+
+def _reason_to_predict(result: RunResult, refit: RunRow | None, finished: RunRow | None) -> str:
+    if finished is not None:
+        return "The refit on all labels is finished; Predict offers it first."
+    if refit is not None:
+        return "The refit on all labels is under way; until it is finished, this run predicts."
+    if not result.verdict.chains_agree and not result.has_data:
+        return "More draws need the data set of the run, which is not in this workspace."
+    return "Nothing is left to do for this model."
 
 
 def existing_refit(run: RunRow) -> RunRow | None:
@@ -110,9 +116,7 @@ def existing_refit(run: RunRow) -> RunRow | None:
     runs = {row.id: row for row in stores.library().runs(run.workspace)}
     jobs = stores.jobs_of("transfer")
     refit = refit_of(run.id, runs, jobs)
-    if refit is None:
-        return None
-    return refit if jobs[refit.job].is_current else None
+    return refit if refit is not None and jobs[refit.job].is_current else None
 
 
 def _is_finished(run: RunRow) -> bool:
@@ -131,18 +135,22 @@ def parent_title(run: RunRow) -> str:
     return "a deleted run" if parent is None else parent.title
 
 
-def refit_caption(run: RunRow, manifest: Mapping[str, Any]) -> None:
+def refit_caption(result: RunResult) -> None:
     """Draw whose test a refitted run reports; nothing for other runs."""
-    if "refit" in manifest:
-        st.caption(refit_sentence(manifest, parent=parent_title(run)), width=720)
+    if result.is_refit:
+        text = refit_sentence(result.files.manifest, parent=parent_title(result.run))
+        st.caption(text, width=720)
 
 
-def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -> None:
+def _refit_button(result: RunResult) -> None:
     run = result.run
     n_labels = int(result.files.manifest["data"]["n_labelled"])
+    times = TransferTimes(stores.jobs(), stores.library())
+    estimate = times.estimate(request_for_all(run.request, n_labels))
+    time = "" if estimate is None else f" (about {rounded(estimate.seconds)})"
     if st.button(
-        f"Refit on all {n_labels:,}{_refit_time(run, n_labels)}",
-        type=kind,
+        f"Refit on all {n_labels:,}{time}",
+        type="primary",
         icon=":material/all_inclusive:",
         key=f"refit-{run.id}",
         help="The same run, learned from all labels, also from those that were held out. Its "
@@ -150,46 +158,7 @@ def _refit_button(result: RunResult, *, kind: Literal["primary", "secondary"]) -
         + help_link("explanation/calibration", "Refit on all labels"),
     ):
         carry_out(partial(_start_refit, run), page="train")
-    if kind == "primary":
-        n_unseen = n_labels - result.files.n
-        st.caption(
-            f"The test is done: {words.count(n_unseen, 'label')} that this run did not learn from "
-            "can now improve it.",
-            width=720,
-        )
 
 
 def _start_refit(run: RunRow) -> None:
     session.choose("run", start_refit(stores.jobs(), stores.library(), run).run)
-
-
-def _refit_time(run: RunRow, n_labels: int) -> str:
-    """Return the estimated time of the refit in brackets, "" where there is no estimate."""
-    times = TransferTimes(stores.jobs(), stores.library())
-    estimate = times.estimate(request_for_all(run.request, n_labels))
-    return "" if estimate is None else f" (about {rounded(estimate.seconds)})"
-
-
-NEXT_LABELS: Mapping[NextStep, str] = {
-    "calibrate": "Calibrate the intervals",
-    "predict": "Predict new structures",
-    "train": "Train another way",
-}
-NEXT_ICONS: Mapping[NextStep, str] = {
-    "calibrate": ":material/rule:",
-    "predict": ":material/batch_prediction:",
-    "train": ":material/model_training:",
-}
-NEXT_PAGES: Mapping[NextStep, str] = {
-    "calibrate": "views/calibration.py",
-    "predict": "views/predict.py",
-    "train": "views/train.py",
-}
-NEXT_REASONS: Mapping[NextStep, str] = {
-    "more draws": "More draws come before everything else.",
-    "calibrate": "Chance does not explain the coverage of the intervals. A calibrator was tried on "
-    "halves of these structures and made it better.",
-    "predict": "Nothing is left to do for this model.",
-    "train": "Check ids and gaps on the page Data, then try another source model or method, or "
-    "more labels.",
-}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import streamlit as st
 
 from app import session
-from app.components.posterior.more_draws import enough_draws
+from app.components.result.more_draws import enough_draws
 from app.components.result.run_result import read_result
 from app.components.shared import stores
 from bandgap.foundation.errors import BandgapError

@@ -105,7 +105,7 @@ def choose_run(
             st.caption(words.escaped(note))
     else:
         name = words.escaped(names.get(run.dataset, DELETED_DATA))
-        st.caption(f"Data set: {name}. Seed: {run.request.seed}.")
+        st.caption(f"Data set: {name}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")

@@ -96,6 +96,13 @@ class RunFiles:
         return equal_to_prior(self.manifest.get("diagnostics", {}).get("scales", ()))
 
     @property
+    def correction(self) -> dict[str, Any] | None:
+        """The correction of held-out gaps by layer (`posterior.layer_parts`), if it is stored."""
+        correction: dict[str, Any] | None
+        correction = self.manifest.get("diagnostics", {}).get("correction")
+        return correction
+
+    @property
     def left_out(self) -> str:
         """Number of labelled structures that the run left out, which and why; else empty."""
         return left_out_sentence(self.manifest)

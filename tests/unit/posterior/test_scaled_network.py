@@ -30,7 +30,7 @@ def first_layers(coordinates, *, scale=1.0, basis=BASIS):
     vectors.
     """
     posterior = posterior_of(coordinates, scale=scale, basis=basis)
-    first = posterior._first_layer(torch.eye(P + 1))
+    first = posterior.first_layer(torch.eye(P + 1))
     draws = torch.stack([first(0, i).T for i in range(coordinates.shape[1])])
     return (draws - THETA) / scale
 

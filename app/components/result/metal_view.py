@@ -1,39 +1,19 @@
-"""Metals on the page Calibration: whether their probability is right, and the confusion."""
+"""Metals in the tab Errors: whether their probability is right, and the confusion."""
 
 import streamlit as st
 
-from app.components.shared import downloads, words
+from app.components.shared import downloads
 from app.components.shared.drawing import figure_with_table
 from app.components.shared.guide_links import help_link
 from bandgap import plots
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
 from bandgap.foundation.quantities import Quantity
-from bandgap.predictions.gap_distribution import ZERO_EV
-
-
-def semiconductors_sentence(heldout: HeldOut, level: float) -> str:
-    """Return how many semiconductors are in their prediction interval, and what to read besides.
-
-    Empty for a run without a probability of a metal.
-    """
-    is_semiconductor = heldout.gaps_eV > ZERO_EV
-    if heldout.predictions.p_metal is None or not is_semiconductor.any():
-        return ""
-    lower, upper = heldout.predictions.interval(level, "prediction")
-    is_inside = (heldout.gaps_eV >= lower) & (heldout.gaps_eV <= upper)
-    share = words.percent(float(is_inside[is_semiconductor].mean()))
-    return (
-        f"Of the {words.count(int(is_semiconductor.sum()), 'semiconductor')} **{share}** do. Where "
-        "nine of ten are metals, half of the semiconductors may lie outside, with an interval from "
-        "0 to 0, while the coverage of all gaps is right: to find semiconductors, read the "
-        "probability of a metal, not the interval."
-    )
 
 
 def metal_view(heldout: HeldOut) -> None:
     """Draw the calibration of the probability of a metal and the confusion of both classes."""
-    left_column, right_column = st.columns(2, gap="large")
+    left_column, right_column = st.columns(2, gap="medium")
     with left_column:
         st.markdown(
             "**Is a probability of a metal the share of metals?**",

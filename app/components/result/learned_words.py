@@ -1,0 +1,221 @@
+"""Sentences that interpret what a run learned: layers, features, kernels, pools and chains."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from app.components.shared import words
+from app.components.shared.run_files import RunFiles
+from bandgap.foundation.quantities import disagreement, worst_of
+
+_CURVE = re.compile(r"nll_([a-z]+)_(.+)")
+_EVIDENCE = "log_evidence_a_row_at_"
+CORRECTION_HELP = (
+    "The network with the source's weights is corrected by the transfer. The part of a layer is "
+    "what its change adds to the correction that held-out gaps ask for, on average over the orders "
+    "in which the layers can be changed. In brackets: 95 % over draws and held-out structures."
+)
+
+
+def layer_sentence(correction: Mapping[str, Any] | None, *, n: int) -> str:
+    """Return how much of the learned correction comes from which layer, in eV.
+
+    Parameters
+    ----------
+    correction
+        Entry `correction` of the diagnostics: `needed_eV`, `made_eV` and, by layer, `layers_eV`,
+        the last two with mean and both ends of the 95 % interval. None where it is not stored.
+    n
+        Number of labelled structures.
+    """
+    if correction is None:
+        return (
+            "How much of the correction comes from which layer is measured on held-out structures "
+            "when a run is trained. This run has none, or is of an earlier version."
+        )
+    labels = words.count(n, "label")
+    made = _range(correction["made_eV"])
+    if correction["made_eV"][1] <= 0:
+        return (
+            f"Whether the layers correct the source model cannot be told from {labels} yet: the "
+            f"held-out gaps ask for {correction['needed_eV']:.2f} eV, the transfer gives {made}."
+        )
+    *hidden, output = layer_names(len(correction["layers_eV"]))
+    parts = dict(zip([*hidden, f"the {output}"], correction["layers_eV"], strict=True))
+    told = [f"{_range(part)} by {name}" for name, part in parts.items() if _is_told(part)]
+    untold = [f"{name}, {_range(v)}" for name, v in parts.items() if not _is_told(v)]
+    text = (
+        f"Held-out gaps ask for a correction of {correction['needed_eV']:.2f} eV; the transfer "
+        f"gives {made}"
+    )
+    text += f": {', '.join(told)}." if told else "."
+    if untold:
+        text += f" Cannot be told from {labels} yet: {'; '.join(untold)}."
+    return text
+
+
+def _is_told(part: list[float]) -> bool:
+    """Return whether an interval excludes zero."""
+    return part[1] > 0 or part[2] < 0
+
+
+def _range(part: list[float]) -> str:
+    mean, low, high = part
+    return f"{mean:.2f} eV (95 %: {low:.2f} to {high:.2f})"
+
+
+def learned_sentences(files: RunFiles, *, titles: Mapping[str, str]) -> list[str]:
+    """Return what a run without layer weights learned; `titles` are those of pooled methods."""
+    sentences = [
+        _feature_sentence(files.under("features.")),
+        _inclusion_sentence(files.under("inclusion.")),
+        evidence_sentence(files.figures),
+        setting_sentence(files.figures),
+        pool_sentence(files.pool, titles, spread=files.figures.get("spread", 1.0)),
+        far_sentence(files.figures.get("far_share", 0.0), n=files.n_test),
+    ]
+    return [text for text in sentences if text]
+
+
+def _feature_sentence(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return how many features of the output layer moved, and how far."""
+    if "change_eV" not in arrays:
+        return ""
+    change = arrays["change_eV"].mean(axis=0)
+    finite = np.isfinite(change)
+    if not finite.any():
+        return ""
+    largest = float(np.abs(change[finite]).max())
+    tail = f" The largest change is {largest:.2f} eV for one standard deviation of a feature."
+    if "kept_share" not in arrays:
+        return f"{finite.sum()} of {change.size} features could move.{tail}"
+    share = np.nanmean(arrays["kept_share"][:, finite], axis=0)
+    return (
+        f"Of {words.count(change.size, 'feature')} of the source model, {(share > 0.5).sum()} kept "
+        f"more than half of the change that their data alone would make; {(share < 0.1).sum()} "
+        f"stayed.{tail}"
+    )
+
+
+def _inclusion_sentence(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return how many weights of each layer seldom take part in a prediction."""
+    if "weights" not in arrays:
+        return ""
+    quantiles = arrays["weights"].mean(axis=0)  # (quantile, layer)
+    shares = [words.percent(float(share)) for share in (quantiles < 0.05).mean(axis=0)]
+    names = layer_names(len(shares))
+    seldom = ", ".join(f"{share} in the {name}" for share, name in zip(shares, names, strict=True))
+    return f"Weights that take part in fewer than one prediction in twenty: {seldom}."
+
+
+def evidence_sentence(figures: Mapping[str, float]) -> str:
+    """Return which prior variance was chosen, from the log evidence per crystal of each."""
+    scores = {n.removeprefix(_EVIDENCE): v for n, v in figures.items() if n.startswith(_EVIDENCE)}
+    if not scores:
+        return ""
+    ordered = sorted(scores, key=lambda name: -scores[name])
+    labels = {
+        name: "the output layer alone" if name == "output_alone" else f"prior variance {name}"
+        for name in ordered
+    }
+    best, *others = [f"{labels[name]} ({scores[name]:.2f})" for name in ordered]
+    return (
+        f"Your crystals were most likely, each before it was learned from, under {best}; log "
+        f"evidence a crystal of the others: {', '.join(others)}."
+    )
+
+
+def setting_sentence(figures: Mapping[str, float]) -> str:
+    """Return the value of a setting that was chosen by held-out rows, and its margin."""
+    curves = [(match, score) for k, score in figures.items() if (match := _CURVE.fullmatch(k))]
+    if not curves:
+        return ""
+    name = curves[0][0].group(1)
+    scores = {float(match.group(2)): v for match, v in curves if match.group(1) == name}
+    picked = figures.get(name, min(scores, key=lambda value: scores[value]))
+    others = [score for value, score in scores.items() if value != picked]
+    margin = ""
+    if picked in scores and others:
+        margin = f", {min(others) - scores[picked]:+.3f} against the next best"
+    text = (
+        f"{name} = {picked:g} was chosen among {len(scores)} values by held-out rows{margin} (NLL)."
+    )
+    if (share := figures.get("prior_share")) is not None:
+        text += f" The source model's own predictions carry {words.percent(share)} of the weight."
+    return text
+
+
+def pool_sentence(weights: Mapping[str, float], titles: Mapping[str, str], *, spread: float) -> str:
+    """Return the weights of the methods, largest first, and the factor on all intervals."""
+    if not weights:
+        return ""
+    parts = ", ".join(
+        f"{words.escaped(titles.get(name, name).removesuffix(', no transfer'))} "
+        f"{words.percent(weight)}"
+        for name, weight in sorted(weights.items(), key=lambda item: -item[1])
+    )
+    change = f" Intervals were made {words.percent(abs(spread - 1.0))} "
+    change += "narrower" if spread < 1 else "wider"
+    return f"Who carries the answer: {parts}.{'' if spread == 1.0 else change + '.'}"
+
+
+def far_sentence(share: float, *, n: int) -> str:
+    """Return a note on the share of `n` held-out structures far from the data; "" for none."""
+    count = round(share * n)
+    if not count:
+        return ""
+    return (
+        f"At **{count:,} of {n:,}** held-out structures the labels say next to nothing: the "
+        "prediction is the source model's line alone. Labels of crystals like these would tell "
+        "more."
+    )
+
+
+def convergence_sentence(files: RunFiles) -> str:
+    """Return how far the chains agree, and on divergent trajectories."""
+    text = disagreement(files.rhat) or (
+        f"Chains agree (R-hat {files.rhat[worst_of(files.rhat)]:.3f}, "
+        f"{min(files.ess.values()):,.0f} effective draws)."
+    )
+    if files.divergences:
+        text += (
+            f" {files.divergences:,} divergent trajectories: the posterior may have a corner that "
+            "was not visited."
+        )
+    return text
+
+
+def summary_frame(
+    draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], ess: Mapping[str, float]
+) -> pd.DataFrame:
+    """Return one row per quantity: median, central 95 %, mean, sd, R-hat and effective draws."""
+    columns: dict[str, np.ndarray] = {}
+    for name, values in draws.items():
+        if values.ndim == 3:
+            columns |= {f"{name}{k + 1}": values[..., k].ravel() for k in range(values.shape[-1])}
+        else:
+            columns[name.removesuffix("_eV")] = values.ravel()
+    rows = []
+    for name in dict.fromkeys([*columns, *rhat, *ess]):
+        row: dict[str, Any] = {"quantity": name}
+        if name in columns:
+            low, middle, high = np.quantile(columns[name], [0.025, 0.5, 0.975])
+            row |= {
+                "median": middle,
+                "2.5 %": low,
+                "97.5 %": high,
+                "mean": columns[name].mean(),
+                "sd": columns[name].std(),
+            }
+        rows.append(
+            row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)}
+        )
+    return pd.DataFrame(rows)
+
+
+def layer_names(count: int) -> list[str]:
+    """Return the names of `count` layers, of which the last one is the output layer."""
+    return [f"layer {k + 1}" for k in range(count - 1)] + ["output layer"]
