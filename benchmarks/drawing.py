@@ -1,7 +1,7 @@
-"""Times of the two drawings of the dashboard that grow with the data, measured in Chromium.
+"""Times of the viewer of structures, measured in Chromium.
 
-The map of a data set is timed from the click on it to its points, and the viewer from the click on
-the next structure to its picture. Chromium draws WebGL by software, as on a machine without a GPU.
+They are from the click on the next structure to its picture. Chromium draws WebGL by software, as
+on a machine without a GPU.
 """
 
 import uuid
@@ -13,19 +13,15 @@ import numpy as np
 
 from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
-from bandgap.jobs.rows import Verdict
-from bandgap.jobs.structure_maps import DATASET_DESCRIPTOR, map_path
-from bandgap.runs.structure_map import N_NEIGHBOURS, StructureMap, save_map
 from bandgap.structures.drawing import shape_of
 from bandgap.structures.objects import as_records
-from bandgap.structures.shapes import Shape, load_shape, save_shapes
+from bandgap.structures.shapes import Shape, save_shapes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SOFTWARE_GL = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 PATIENCE_MS = 120_000
-SHAPES = 20  # of the crystals, which the structures of the map repeat
 PEROVSKITES = (("SrTiO3", 3.905), ("BaZrO3", 4.19))  # lattice constants in angstrom
 CELLS = (4, 4, 5)
 N_ATOMS = 400
@@ -57,40 +53,8 @@ class DrawingTimes:
         return float(np.median(self.totals_s[1:]))
 
 
-def add_points(home: Home, crystals: str, n_points: int) -> tuple[str, str]:
-    """Add a data set with a stored map, and return the ids of its workspace and of itself.
-
-    Parameters
-    ----------
-    home
-        Data directory.
-    crystals
-        Id of a checked data set, whose structures are repeated.
-    n_points
-        Number of structures.
-    """
-    library = Library(home)
-    verdicts = [v for v in library.verdicts(crystals) if v.status != "refused"]
-    rng = np.random.default_rng(0)
-    workspace = str(uuid.uuid4())
-    dataset = library.add_dataset(workspace, "points").id
-
-    def numbered(k: int) -> Verdict:
-        gap = float(rng.gamma(2.0, 1.0))
-        return replace(verdicts[k % len(verdicts)], id=f"structure-{k:05d}", gap_eV=gap)
-
-    library.save_verdicts(dataset, map(numbered, range(n_points)), level_of_theory="PBE")
-    shapes = [load_shape(shapes_path(home, crystals), k) for k in range(SHAPES)]
-    _save_shapes(home, dataset, [shapes[k % SHAPES] for k in range(n_points)])
-    coordinates = rng.normal(size=(n_points, 2)).astype(np.float32)
-    neighbours = rng.integers(0, n_points, size=(n_points, N_NEIGHBOURS)).astype(np.int32)
-    stored = StructureMap(coordinates, np.array([0.4, 0.2]), neighbours)
-    save_map(map_path(home, dataset, DATASET_DESCRIPTOR), stored)
-    return workspace, dataset
-
-
 def add_perovskites(home: Home, crystals: str) -> tuple[str, str]:
-    """Add a data set of two perovskites of 400 atoms, and return the ids as `add_points` does."""
+    """Add a data set of two perovskites of 400 atoms; return the ids of workspace and set."""
     library = Library(home)
     verdict = next(v for v in library.verdicts(crystals) if v.status != "refused")
     workspace = str(uuid.uuid4())
@@ -124,21 +88,6 @@ def _save_shapes(home: Home, dataset: str, shapes: Sequence[Shape | None]) -> No
     save_shapes(path, shapes)
 
 
-# Keeps the context of each canvas, to read its pixels, and the time of the server's last message.
-_HOOKS = """
-const original = HTMLCanvasElement.prototype.getContext
-HTMLCanvasElement.prototype.getContext = function (...kind) {
-    this.drawingContext = original.apply(this, kind)
-    return this.drawingContext
-}
-window.WebSocket = class extends WebSocket {
-    constructor(...address) {
-        super(...address)
-        this.addEventListener('message', () => { window.messageArrived = performance.now() })
-    }
-}
-"""
-
 # Click a button and look at every frame, until `look(clicked)` returns the server's and the
 # browser's part in seconds.
 _TIME = """
@@ -157,22 +106,6 @@ button.click()
 again()
 """
 
-# The server's part ends with the last message before the drawing (the browser may have kept the
-# figure), the browser's part when a pixel has colour; the canvas of plotly keeps its pixels.
-_TIME_MAP = f"""button => new Promise((resolve, reject) => {{
-    const look = clicked => {{
-        const canvas = document.querySelector('[data-testid=stPlotlyChart] .gl-canvas-context')
-        const gl = canvas?.drawingContext
-        if (!gl) return null
-        const pixels = new Uint8Array(4 * canvas.width * canvas.height)
-        gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, pixels)
-        if (!pixels.some(value => value)) return null
-        const arrived = Math.max(window.messageArrived, clicked)
-        return [(arrived - clicked) / 1000, (performance.now() - arrived) / 1000]
-    }}
-    {_TIME}
-}})"""
-
 # The viewer measures its own drawing; reading a pixel of a copy waits until it is finished.
 _TIME_VIEWER = f"""(button, box) => new Promise((resolve, reject) => {{
     performance.clearMeasures('bandgap.structure')
@@ -187,25 +120,6 @@ _TIME_VIEWER = f"""(button, box) => new Promise((resolve, reject) => {{
     }}
     {_TIME}
 }})"""
-
-
-def time_map(page: "Page", address: str, *, repeats: int) -> DrawingTimes:
-    """Open the page Data of a data set with a stored map, and draw its map repeatedly."""
-    _open(page, address)
-    map_button, table_button = (
-        page.get_by_role("radio", name=name).or_(page.get_by_role("button", name=name, exact=True))
-        for name in ("Map", "Verdicts")
-    )
-    times = DrawingTimes([], [])
-    for _ in range(repeats + 1):
-        server_s, browser_s = map_button.first.evaluate(_TIME_MAP)
-        times.server_s.append(server_s)
-        times.browser_s.append(browser_s)
-        _wait_until_idle(page)
-        table_button.first.click()
-        page.get_by_test_id("stPlotlyChart").wait_for(state="detached")
-        _wait_until_idle(page)
-    return times
 
 
 def time_viewer(page: "Page", address: str, *, repeats: int) -> DrawingTimes:
@@ -229,7 +143,6 @@ _IDLE = """() => document.querySelector('[data-testid=stApp]')?.dataset.testScri
 
 def _open(page: "Page", address: str) -> None:
     page.set_default_timeout(PATIENCE_MS)
-    page.add_init_script(_HOOKS)
     page.goto(address)
     page.get_by_role("heading", level=1, name="Data", exact=True).wait_for()
     _wait_until_idle(page)

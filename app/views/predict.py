@@ -1,9 +1,9 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
 from functools import partial
-from typing import Any
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
 from app.components.predict.demo_crystals import demo_crystals_button
@@ -25,13 +25,12 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.predicting import start_prediction
 from bandgap.jobs.queueing import active_first
-from bandgap.jobs.rows import Dataset, RunRow
+from bandgap.jobs.rows import RunRow
 from bandgap.jobs.shipped_runs import store_shipped_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.uploaded_gaps import uploaded_payload
 
 UPLOAD = "New files"
-DATASET = "A data set of this workspace"
 
 
 def page() -> None:
@@ -79,19 +78,17 @@ def result(run: RunRow, job: Job, *, primary: bool) -> None:
         if job.state in resuming.STOPPED:
             stopped(job, primary=primary)
         return
-    predicted = read_predictions(run.id, job.id)
     files = read_run(run.id)
-    if calibrator := read_calibrator(run.id):
-        st.caption(calibrator.sentence)
-    for sentence in about_sentences(files.manifest):
-        st.markdown(words.escaped(sentence))
-    frame.warn(files.warnings)
+    calibrator = read_calibrator(run.id)
+    notes = [*about_sentences(files.manifest), *([calibrator.sentence] if calibrator else [])]
+    if notes:
+        st.caption(words.escaped(" ".join(notes)), width=720)
     learned: frozenset[str] = frozenset()
     if job.payload["dataset"] == run.dataset:
         learned = frozenset(files.manifest.get("split", {}).get("train", ()))
     prediction_view(
         StoredPrediction(
-            predicted,
+            read_predictions(run.id, job.id),
             read_details(run.id, job.id),
             files.manifest,
             run,
@@ -109,11 +106,7 @@ def stopped(job: Job, *, primary: bool) -> None:
     """Offer to resume after the last finished chunk, or to restart if none was finished."""
     label = "Start it again"
     if n_predicted := resuming.n_predicted_rows(stores.home(), job.payload):
-        st.caption(
-            f"Stored: {words.count(n_predicted, 'structure')} predicted already. It resumes after "
-            "them, and ends with the table that it would have had without the break. They are "
-            "stored for 14 days."
-        )
+        st.caption(f"Stored: {words.count(n_predicted, 'structure')} predicted already.")
         label = "Resume this prediction"
     if st.button(
         label,
@@ -134,23 +127,20 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
 
     `primary` is whether the button is the primary one of the page.
     """
-    datasets = stores.library().datasets(session.workspace())
+    datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
+    names = {UPLOAD: UPLOAD} | stores.dataset_labels(list(datasets.values()))
     origin = UPLOAD
     if datasets:
-        origin = st.radio(
-            "Structures", [UPLOAD, DATASET], horizontal=True, key=f"predict-origin-{run.id}"
+        origin = st.selectbox(
+            "Structures", list(names), format_func=names.__getitem__, key=f"predict-{run.id}"
         )
     with st.form(f"predict-{session.form_key('predict')}", border=False):
-        dataset = _choose_dataset(datasets) if origin == DATASET else None
-        files = [] if origin == DATASET else _files()
+        files = _files() if origin == UPLOAD else []
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
         learned_table = run.request.features.rpartition("/")[2]
         features = _features_table(learned_table) if learned_table else None
         if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
-            return
-        if dataset is None and not files:
-            st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
         if learned_table and features is None:
             st.error("This run needs the table of its own features for these structures.")
@@ -170,73 +160,54 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
                 features="" if features is None else stores.stored_table(features),
             )
             store_shipped_run(stores.jobs(), stores.library(), run)
+            dataset = datasets.get(origin) or uploads.stored_files(
+                files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
+            )
             if dataset is None:
-                dataset = uploads.store_files(
-                    files, form="predict", purpose="prediction", then=submit
-                )
+                return
             job = submit(dataset)
         except BandgapError as error:
             frame.problem(error)
             return
     session.choose("prediction", job.id)
-    uploads.release(*files, table, features)
+    uploads.release(table, features)
     session.renew("predict")
     st.rerun()
 
 
-def _files() -> list[Any]:
-    files = st.file_uploader(
+def _files() -> list[UploadedFile]:
+    files = uploads.choose_files(
         "New structures",
-        accept_multiple_files=True,
-        help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
-        + help_link("reference/file-formats", "Structure files"),
+        f"{uploads.ACCEPTED}. {uploads.LIMITS}",
+        form="predict",
+        link=help_link("reference/file-formats", "Structure files"),
+        several=True,
     )
-    st.caption(FILES_HINT)
+    st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
     return files
 
 
-def _baseline_table(name: str) -> Any:
+def _baseline_table(name: str) -> UploadedFile | None:
     name = words.escaped(name)
-    return st.file_uploader(
+    return uploads.choose_table(
         f"Table of {name} (CSV)",
-        type=["csv", "tsv", "txt"],
-        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, "
-        f"and a column {name}. Without a table it is taken from the structures' own numbers."
-        + help_link("how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"),
+        f"a column id or file, and a column {name}, which this run corrects. Without a table it is "
+        "taken from the structures' own numbers",
+        form="predict",
+        link=help_link(
+            "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
+        ),
     )
 
 
-def _features_table(learned_table: str) -> Any:
-    return st.file_uploader(
+def _features_table(learned_table: str) -> UploadedFile | None:
+    return uploads.choose_table(
         "Own features of these structures",
-        type=["csv", "tsv", "txt", "parquet", "npz"],
-        help=words.escaped(
-            f"A table with the columns of {learned_table}, which this run learned from, by the "
-            "ids of these structures."
-        )
-        + help_link("how-to/own-features", "Own features"),
+        f"a table with the columns of {words.escaped(learned_table)}, which this run learned from",
+        form="predict",
+        link=help_link("how-to/own-features", "Own features"),
+        types=(*uploads.TABLE_TYPES, "parquet", "npz"),
     )
-
-
-def _choose_dataset(datasets: list[Dataset]) -> Dataset | None:
-    by_id = {dataset.id: dataset for dataset in datasets}
-    names = stores.dataset_labels(datasets)
-    return by_id[
-        st.selectbox(
-            "Data set",
-            list(by_id),
-            format_func=names.__getitem__,
-            help=_DATASET_HELP,
-            width=520,
-        )
-    ]
-
-
-FILES_HINT = "CIF, POSCAR, extXYZ and other files of structures, or a zip of them."
-_DATASET_HELP = (
-    "All its structures are predicted; those without a known gap can be ranked for what to compute "
-    "next."
-)
 
 
 frame.show(page)

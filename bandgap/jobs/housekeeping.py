@@ -216,8 +216,7 @@ def parts_of_run(jobs: JobStore, run: RunRow) -> RunParts:
         json.dumps(sorted(datasets)),
         run.workspace,
     )
-    own_jobs = [job for job in run_jobs if job.kind != "structure_map"]  # a map is of the data set
-    return RunParts(tuple(own_jobs), tuple(row["id"] for row in rows))
+    return RunParts(tuple(run_jobs), tuple(row["id"] for row in rows))
 
 
 def checked_name(name: str) -> str:

@@ -47,6 +47,5 @@ KINDS: Final[Mapping[str, JobKind]] = {
     "add_source": JobKind("check of the source model", reads_files=True),
     "add_run": JobKind("check of the run", reads_files=True),
     "learning_curve": JobKind("learning curve", lane="long"),
-    "structure_map": JobKind("map of the structures"),
     "explain": JobKind("explanation"),
 }

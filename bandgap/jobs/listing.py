@@ -19,18 +19,6 @@ _VARIABLES = 500  # of one SQL statement; SQLite has a limit
 _ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
-    """Counts and distributions over the structures of a data set that are not refused."""
-
-    elements: dict[str, int]  # structures that contain the element, most frequent first
-    n_atoms: NDArray[np.int64]  # (n,)
-    crystals: int
-    molecules: int
-    gaps_eV: NDArray[np.float64]  # (n labelled,)
-    numbers: dict[str, int]  # structures that have the number, by its name in the file
-
-
 def verdict_page(
     library: Library,
     dataset_id: str,
@@ -87,38 +75,17 @@ def element_figures(library: Library, dataset_id: str) -> dict[str, ElementFigur
     }
 
 
-def names_of(
-    library: Library, dataset_id: str, conditions: StructureFilter
-) -> set[tuple[str, str]]:
-    """Return file and id of the structures that pass a filter."""
-    condition, values = conditions.condition(dataset_id)
-    rows = library.database.rows(f"SELECT file, id FROM structure WHERE {condition}", *values)
-    return {(row["file"], row["id"]) for row in rows}
-
-
-def overview(library: Library, dataset_id: str, elements: tuple[str, ...] = ()) -> Overview:
-    """Return counts and distributions of a data set, of structures that contain the elements."""
+def known_gaps(
+    library: Library, dataset_id: str, elements: tuple[str, ...] = ()
+) -> NDArray[np.float64]:
+    """Return the known gaps (n,) in eV of structures that are not refused and have the elements."""
     condition, values = StructureFilter(elements=elements).condition(dataset_id)
     rows = library.database.rows(
-        "SELECT formula, n_atoms, periodic, gap_eV FROM structure"
-        f" WHERE {condition} AND status != 'refused'",
+        "SELECT gap_eV FROM structure"
+        f" WHERE {condition} AND status != 'refused' AND gap_eV IS NOT NULL",
         *values,
     )
-    formulas = Counter(row["formula"] for row in rows)
-    element_counts: Counter[str] = Counter()
-    for formula, count in formulas.items():
-        element_counts.update(dict.fromkeys(_SYMBOL.findall(formula), count))
-    crystals = sum(row["periodic"] for row in rows)
-    return Overview(
-        elements=dict(element_counts.most_common()),
-        n_atoms=np.array([row["n_atoms"] for row in rows], dtype=np.int64),
-        crystals=crystals,
-        molecules=len(rows) - crystals,
-        gaps_eV=np.array(
-            [row["gap_eV"] for row in rows if row["gap_eV"] is not None], dtype=np.float64
-        ),
-        numbers=numbers_of(library, dataset_id),
-    )
+    return np.array([row[0] for row in rows], dtype=np.float64)
 
 
 def element_sets(library: Library, dataset_id: str) -> dict[tuple[str, ...], int]:

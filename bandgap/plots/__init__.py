@@ -22,12 +22,6 @@ from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_e
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
-from bandgap.plots.structure_map import structure_map_figure
-from bandgap.plots.structures import (
-    distance_percentiles,
-    element_counts,
-    size_histogram,
-)
 from bandgap.plots.style import (
     BASELINE,
     GOOD,
@@ -50,9 +44,7 @@ __all__ = [
     "TEMPLATE",
     "coverage_figure",
     "difference_figure",
-    "distance_percentiles",
     "draws_density",
-    "element_counts",
     "energies",
     "error_by_labels_figure",
     "feature_changes",
@@ -73,10 +65,8 @@ __all__ = [
     "rank_plot",
     "save_figure",
     "signed_error_figure",
-    "size_histogram",
     "slices_figure",
     "spread_figure",
-    "structure_map_figure",
     "template",
     "ternary",
     "theme_css",

@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.plots.structures import binned
 from bandgap.plots.style import (
     BASELINE,
     GOOD,
@@ -32,12 +31,24 @@ _INTERVAL_HOVER = (
 
 
 def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
-    """Return the distribution of known gaps (n,) in eV; NaN is left out."""
+    """Return the distribution of known gaps (n,) in eV; NaN is left out.
+
+    The figure contains the counts and not all gaps.
+    """
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     gaps = gaps[np.isfinite(gaps)]
-    fig = binned(gaps, np.linspace(*gap_range(gaps), 31), colour=OBSERVED, unit="eV")
-    fig.update_layout(xaxis_title=Quantity.GAP.axis, yaxis_title="structures")
-    return fig
+    counts, edges = np.histogram(gaps, bins=np.linspace(*gap_range(gaps), 31))
+    fig = go.Figure(
+        go.Bar(
+            x=(edges[1:] + edges[:-1]) / 2,
+            y=counts.tolist(),
+            width=np.diff(edges),
+            customdata=np.stack([edges[:-1], edges[1:]], axis=1),
+            marker={"color": OBSERVED},
+            hovertemplate="%{customdata[0]:.3~g} to %{customdata[1]:.3~g} eV: %{y}<extra></extra>",
+        )
+    )
+    return finished(fig, height=220, x={"title": Quantity.GAP.axis}, y={"title": "structures"})
 
 
 def gap_range(gaps_eV: ArrayLike) -> tuple[float, float]:

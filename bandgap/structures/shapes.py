@@ -148,16 +148,6 @@ def load_shape(path: Path, row: int) -> Shape | None:
         )
 
 
-def load_densities(path: Path) -> Floats:
-    """Return the density (row,) of every row in g/cm3, NaN for molecules and refused structures.
-
-    Raises ArtifactError where the file is missing or damaged.
-    """
-    with _opened(path) as stored:
-        densities = stored.get_tensor("scalars")[:, _NUMBERS.index("density_g_cm3")]
-    return np.asarray(densities, dtype=np.float64)
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file of shapes. Errors on reading become ArtifactError."""

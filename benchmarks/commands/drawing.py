@@ -1,4 +1,4 @@
-"""`python -m benchmarks drawing`: times of the map of structures and of the viewer in Chromium."""
+"""`python -m benchmarks drawing`: times of the viewer of structures in Chromium."""
 
 import tempfile
 from dataclasses import asdict
@@ -15,52 +15,34 @@ if TYPE_CHECKING:
 
 
 def drawing(
-    points: Annotated[int, typer.Option(min=1_500, help="Structures of the map.")] = 10_000,
-    repeats: Annotated[int, typer.Option(min=1, help="Drawings after the first of each.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Drawings after the first.")] = 5,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Time the map of a data set, and the viewer with a crystal of 400 atoms.
+    """Time the viewer with a crystal of 400 atoms.
 
     `bandgap app` is started with a temporary data directory, and Chromium draws by software. Each
     time is from the click to the drawn pixels. The first drawing also loads the code that draws.
     """
     from bandgap.jobs.home import Home
     from benchmarks.day import browser_page, dashboard
-    from benchmarks.drawing import (
-        N_ATOMS,
-        SOFTWARE_GL,
-        add_perovskites,
-        add_points,
-        time_map,
-        time_viewer,
-    )
+    from benchmarks.drawing import N_ATOMS, SOFTWARE_GL, add_perovskites, time_viewer
     from benchmarks.sample_workspace import checked_crystals
 
     with tempfile.TemporaryDirectory(prefix="bandgap-drawing-") as folder:
         home = Home(Path(folder))
         _, crystals = checked_crystals(home)
-        mapped = add_points(home, crystals, points)
-        viewed = add_perovskites(home, crystals)
+        workspace, dataset = add_perovskites(home, crystals)
         with (
             dashboard(Path(folder)) as address,
             browser_page(1280, height=1800, flags=SOFTWARE_GL) as page,
         ):
-            map_times, viewer_times = (
-                time_drawing(page, f"{address}/data?ws={ws}&data={data}", repeats=repeats)
-                for time_drawing, (ws, data) in ((time_map, mapped), (time_viewer, viewed))
+            times = time_viewer(
+                page, f"{address}/data?ws={workspace}&data={dataset}", repeats=repeats
             )
-    rows = [
-        _row(f"map of {points:,} structures", map_times),
-        _row(f"viewer with {N_ATOMS} atoms", viewer_times),
-    ]
+    rows = [_row(f"viewer with {N_ATOMS} atoms", times)]
     columns = ("drawing", "first (s)", "median (s)", "server's part (s)", "browser's part (s)")
     print_table(columns, rows)
-    figures = {
-        "points": points,
-        "n_atoms": N_ATOMS,
-        "map": asdict(map_times),
-        "viewer": asdict(viewer_times),
-    }
+    figures = {"n_atoms": N_ATOMS, "viewer": asdict(times)}
     write_figures(json_file, figures)
 
 

@@ -17,9 +17,8 @@ from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import Workspace, texts
-from tests.app.test_actions import click, upload
+from tests.app.test_actions import click, open_gaps, upload
 from tests.app.test_crystal_source import N, perovskites
-from tests.app.test_data import open_view
 
 Visit = Callable[..., AppTest]
 RNG = np.random.default_rng(0)
@@ -43,7 +42,7 @@ def dataset(workspace: Workspace) -> str:
 def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
-    at = open_view(visit, "Known gaps")
+    at = open_gaps(visit("data"))
     upload(
         at,
         "Table of gaps (CSV)",
@@ -132,7 +131,7 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
 def test_column_in_hartree_is_stored_in_ev_and_survives_another_table(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
-    at = open_view(visit, "Known gaps")
+    at = open_gaps(visit("data"))
     rows = "".join(f"Cs_{k:02d},2.5,0.1\n" for k in range(N))
     first = ("gaps.csv", f"id,gap_eV,gap_pbe_Ha\n{rows}".encode(), "text/csv")
     second = ("more.csv", f"id,gap_eV\n{rows.replace(',0.1', '')}".encode(), "text/csv")
@@ -179,9 +178,7 @@ def test_prediction_without_the_cheaper_gap_names_the_missing_column(
         and "This run corrects gap_pbe_eV of every structure, and none of" in prediction_job.error
     )
     at = visit("predict", run=run, data=dataset)  # those of the data set have it
-    next(radio for radio in at.radio if radio.label == "Structures").set_value(
-        "A data set of this workspace"
-    ).run()
+    next(box for box in at.selectbox if box.label == "Structures").set_value(dataset).run()
     click(at, "Predict")
     work_all(workspace.home)
     assert workspace.jobs.jobs(workspace.id, kinds=["predict"])[0].state == "finished"

@@ -166,12 +166,11 @@ def test_restored_run_gets_back_structures_that_a_later_deletion_took(owned: Own
     assert workspace.library.dataset(workspace.id, new).id == new
 
 
-@pytest.mark.parametrize("kind", ["predict", "structure_map"])
-def test_run_that_a_job_uses_is_not_deleted(owned: Owned, kind: str) -> None:
+def test_run_that_a_job_uses_is_not_deleted(owned: Owned) -> None:
     workspace = owned.workspace
     payload = {"run": owned.runs[0], "dataset": owned.dataset, "name": "again"}
     workspace.jobs.submit(
-        workspace.id, kind, title="A job of the run", payload=payload, subject=owned.dataset
+        workspace.id, "predict", title="A job of the run", payload=payload, subject=owned.dataset
     )
     with pytest.raises(InputError, match="A job of the run is queued. Cancel it first"):
         bin_run(workspace.jobs, workspace.library, run_of(owned))

@@ -11,7 +11,7 @@ from bandgap.jobs.home import calculation_paths
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, texts
-from tests.app.test_actions import click, upload
+from tests.app.test_actions import click, open_gaps, upload
 from tests.unit.calculations.espresso_text import espresso
 from tests.unit.calculations.vasprun_text import vasprun
 
@@ -62,30 +62,17 @@ def test_calculations_become_a_labelled_data_set_with_their_level(
     assert "ends early" in table.loc["broken", "problem"]
     assert "4 calculations: 2 direct gaps, 0 indirect gaps, 1 metal, 1 without" in texts(at)
     assert "Levels of theory are mixed (PBE, SCAN)" in texts(at)
-    at.text_input(key="calculations-name").set_value("first batch").run()
     click(at, "Make a data set of 3 gaps")
     work_all(workspace.home)
     at.run()
     (dataset,) = workspace.library.datasets(workspace.id)
-    assert (dataset.name, dataset.level_of_theory) == ("first batch", "PBE; SCAN")
+    assert (dataset.name, dataset.level_of_theory) == ("runs.zip and 1 more file", "PBE; SCAN")
     verdicts = {v.id: v.gap_eV for v in workspace.library.verdicts(dataset.id)}
     assert verdicts == {"salt": 1.5, "metal": 0.0, "pw": pytest.approx(1.5, abs=1e-6)}
     assert workspace.library.datasets(workspace.id, purpose="calculations") == []
-    at.segmented_control(key="data-view").set_value("Known gaps").run()
+    open_gaps(at)
     assert "3 gaps from calculations" in texts(at)
     assert "Calculations with a remark" in texts(at)
-
-
-def test_reasons_without_a_gap_are_listed_whole_and_not_all(
-    visit: Visit, workspace: Workspace
-) -> None:
-    broken = {f"broken{k}": vasprun()[:900] for k in range(5)}
-    at = read(visit("data"), workspace, [("runs.zip", zipped(salt=vasprun(), **broken), "")])
-    problems = at.dataframe[0].value.set_index("id")["problem"]
-    listed = next(caption.value for caption in at.caption if caption.value.startswith("- broken"))
-    assert listed.count("\n") == 3
-    assert problems["broken0"][:40] in listed and problems["broken0"][-20:] in listed
-    assert listed.endswith("- 2 more are in the table.")
 
 
 def test_gap_of_an_unconverged_calculation_is_kept_on_request(

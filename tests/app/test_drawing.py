@@ -23,8 +23,10 @@ def test_changed_number_gives_a_new_figure() -> None:
 
 
 def test_options_count_as_content() -> None:
-    table = drawn(plots.element_counts, {"C": 5}, n=10)
-    assert drawn(plots.element_counts, {"C": 5}, n=20) is not table
+    inside, outside = (
+        drawn(plots.parity, *[[1.0]] * 4, ids=["a"], ends=(0.0, end)) for end in (2.0, 3.0)
+    )
+    assert inside is not outside
 
 
 def test_themes_do_not_share_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,12 @@ from google.protobuf.json_format import MessageToDict
 from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import MAIN, Workspace, texts
-from tests.app.test_actions import click
+from tests.app.test_actions import FOLDS, click, open_fold
 from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes
 
 Visit = Callable[..., AppTest]
 
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
-VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 MARKED = (
     "**b**",
     "$x^2$",
@@ -122,10 +121,9 @@ def test_page_shows_names_as_they_are(name: str, visit: Visit, alice: Owned) -> 
     sees_names_alone(at)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_view_of_a_data_set_shows_names_as_they_are(view: str, visit: Visit, alice: Owned) -> None:
-    at = visit("data", **alice.choices)
-    at.segmented_control(key="data-view").set_value(view).run()
+@pytest.mark.parametrize("fold", FOLDS)
+def test_fold_of_a_data_set_shows_names_as_they_are(fold: str, visit: Visit, alice: Owned) -> None:
+    at = open_fold(visit("data", **alice.choices), fold)
     sees_names_alone(at)
 
 

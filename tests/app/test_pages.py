@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.test_actions import open_gaps
 
 Visit = Callable[..., AppTest]
 
@@ -32,7 +33,7 @@ def test_data_page_with_gaps_says_where_they_come_from(visit: Visit, workspace: 
     workspace.add_labelled()
     at = visit("data")
     assert "60 have a gap and can be learned from" in texts(at)
-    at.segmented_control(key="data-view").set_value("Known gaps").run()
+    open_gaps(at)
     assert "Known gaps: **60 gaps from gaps.csv**, PBE." in texts(at)
 
 

@@ -1,16 +1,13 @@
-"""The periodic table on the page Data: places, colours, marks, and what a selection filters."""
+"""The periodic table on the page Data: places, colours, and what a selection filters."""
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.data.element_choice import unseen_elements
 from app.components.shared.periodic_table import place_of, shares
-from app.components.shared.range_filters import range_label
-from bandgap.jobs.sources import Source
 from bandgap.structures.elements import ELEMENTS
 from tests.app.conftest import Workspace, texts
 
@@ -50,40 +47,30 @@ def test_no_two_elements_share_a_place() -> None:
     assert all(1 <= row <= 10 and 1 <= column <= 18 for row, column in places)
 
 
-def test_colours_follow_the_number_or_its_logarithm() -> None:
+def test_colours_follow_the_logarithm_of_the_number() -> None:
     numbers = {"O": 100.0, "Pb": 10.0, "I": 1.0}
-    assert shares(numbers, logarithmic=True) == pytest.approx({"O": 1.0, "Pb": 0.5, "I": 0.0})
-    linear = shares(numbers, logarithmic=False)
-    assert all(a > b for a, b in pairwise(linear.values())) and linear["I"] == 0
-    assert shares({"O": 3.0}, logarithmic=True) == {"O": 1.0}
+    assert shares(numbers) == pytest.approx({"O": 1.0, "Pb": 0.5, "I": 0.0})
+    assert shares({"O": 3.0}) == {"O": 1.0}
 
 
-def test_elements_of_the_descriptor_are_seen() -> None:
-    source = Source("s", "s", None, {"descriptor": {"species": ["C", "H"]}})
-    assert unseen_elements({"C": None, "Pb": None, "H": None}, source) == ["Pb"]
-    assert unseen_elements({"C": None}, None) == []
-
-
-def test_selected_elements_filter_the_verdicts_and_the_distributions(
+def test_selected_elements_filter_the_table_and_the_histogram(
     visit: Visit, workspace: Workspace
 ) -> None:
     pairs = [("Mg", "O"), ("Ca", "O"), ("Ca", "S"), ("Zn", "S")]
     frames = [PAIR.format(a=a, b=b, gap=k + 1, d=2.0 + 0.05 * k) for k, (a, b) in enumerate(pairs)]
     dataset = workspace.add_checked([("pairs.extxyz", "".join(frames).encode())])
+    gaps = np.arange(1.0, 5.0)
+    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
     at = visit("data")
     assert len(at.dataframe[0].value) == 4
-    at.session_state[f"elements-{dataset}"] = True  # the expander is open
-    at.run()
     data = table_of(at)
-    open_cells = {cell["symbol"] for cell in data["cells"] if cell["value"]}
+    open_cells = {cell["symbol"] for cell in data["cells"] if cell["share"] is not None}
     assert open_cells == {"Mg", "Ca", "Zn", "O", "S"} and data["selected"] == []
-    key = f"periodic-{at.session_state[f'form_elements-{dataset}']}"
-    at.session_state[key] = {"elements": ["Ca", "S"]}
+    at.session_state[f"periodic-{dataset}"] = {"elements": ["Ca"]}
     at.run()
-    assert list(at.dataframe[0].value["formula"]) == ["CaS"]
-    assert "Periodic table: Ca and S" in [expander.label for expander in at.expander]
-    at.segmented_control(key="data-view").set_value("Distributions").run()
-    assert "1 crystal, 0 molecules" in texts(at)
+    assert list(at.dataframe[0].value["formula"]) == ["CaO", "CaS"]
+    (histogram,) = at.get("plotly_chart")
+    assert sum(json.loads(histogram.proto.spec)["data"][0]["y"]) == 2
 
 
 def test_table_is_filtered_by_gap_and_size(visit: Visit, workspace: Workspace) -> None:
@@ -94,19 +81,3 @@ def test_table_is_filtered_by_gap_and_size(visit: Visit, workspace: Workspace) -
     assert 0 < len(gaps) < 20 and (gaps >= 7.0).all()
     at.number_input(key=f"atoms-from-{dataset}").set_value(4).run()
     assert "No structure fits" in texts(at)
-
-
-@pytest.mark.parametrize(
-    ("gap", "atoms", "label"),
-    [
-        ((None, None), (None, None), "Gap and size: all"),
-        ((1.0, 2.5), (None, None), "Gap 1 to 2.5 eV"),
-        ((None, 2.5), (10, None), "Gap up to 2.5 eV, from 10 atoms"),
-    ],
-)
-def test_filter_says_what_it_filters(gap, atoms, label: str) -> None:
-    assert range_label(gap, atoms) == label
-
-
-def test_filter_without_gaps_names_the_size_alone() -> None:
-    assert range_label((None, None), (None, None), has_gaps=False) == "Size: all"

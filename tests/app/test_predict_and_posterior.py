@@ -109,6 +109,19 @@ def numbers(packed: dict[str, str]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
 
 
+def open_next(at: AppTest, prediction: str) -> AppTest:
+    """Open the list of structures to compute next."""
+    at.session_state[f"next-{prediction}"] = True
+    at.run()
+    assert not at.exception
+    return at
+
+
+def visit_next(visit: Visit, example: Example) -> AppTest:
+    """Visit the prediction of the first run with its list of structures to compute next."""
+    return open_next(visit("predict", run=example.runs["btl_pcp_pe"]), example.prediction)
+
+
 def spread_toggle(at: AppTest) -> Any:
     """Return the toggle of the list of structures to compute next."""
     return next(toggle for toggle in at.toggle if toggle.label == "Spread out")
@@ -133,8 +146,9 @@ def test_predict_page_asks_for_a_data_set_of_the_workspace_once(
 ) -> None:
     run = example.runs["fine_tune"]
     at = visit("predict", run=run)
-    at.radio[0].set_value("A data set of this workspace").run()
-    assert at.selectbox[1].options == ["waters"]
+    box = next(box for box in at.selectbox if box.label == "Structures")
+    assert box.options == ["New files", "waters"]
+    box.set_value(example.dataset).run()
     click(at, "Predict")
     jobs = [
         j
@@ -144,10 +158,9 @@ def test_predict_page_asks_for_a_data_set_of_the_workspace_once(
     assert [job.payload["dataset"] for job in jobs] == [example.dataset]
     assert at.query_params["prediction"] == jobs[0].id
     work_all(example.workspace.home)
-    at.run()
+    open_next(at, jobs[0].id)
     # A single network offers no other criterion.
     assert at.selectbox(key="next-criterion").options == ["distance from known"]
-    assert "too few draws to know what a label would tell" in texts(at)
 
 
 def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
@@ -167,21 +180,22 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
         "-", "\\-"
     ) in text or f"Nearest known: {first}" in text.replace("\\", "")
     assert "95 % prediction interval:" in text and "Atoms: 3" in text
-    at.text_input[0].set_value(str(first)).run()
+    find = at.text_input(key=f"find-{example.prediction}")
+    find.set_value(str(first)).run()
     assert (at.dataframe[0].value["id"].str.contains(str(first), regex=False)).all()
-    at.text_input[0].set_value("no such name").run()
+    find.set_value("no such name").run()
     assert at.dataframe[0].value.empty
 
 
 def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reduction(
     visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    at = visit_next(visit, example)
     ids = [v.id for v in example.workspace.library.verdicts(example.dataset)]
     ranked = at.dataframe[1].value
     assert list(ranked["rank"]) == list(range(1, 11)) and set(ranked["id"]) == set(ids[50:])
     assert ranked["reduction_share"].iloc[0] > 0 and (ranked["reduction_share"] >= 0).all()
-    assert "uncertainty of the 10 unlabelled structures from **" in texts(at)
+    assert "uncertainty of the 10 ranked from **" in texts(at)
     spread_toggle(at).set_value(False).run()
     alone = at.dataframe[1].value["reduction_share"]
     assert list(alone) == sorted(alone, reverse=True)
@@ -189,14 +203,13 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(
         at.dataframe[1].value["sd_eV"], reverse=True
     )
-    assert "Where the model is least sure of the gap itself" in texts(at)
     at.number_input(key="next-count").set_value(3).run()
     assert len(at.dataframe[1].value) == 3
 
 
 def test_ranked_structures_are_offered_as_input_files(visit: Visit, example: Example) -> None:
     run = example.runs["btl_pcp_pe"]
-    at = visit("predict", run=run)
+    at = visit_next(visit, example)
     labels = [button.proto.label for button in at.get("download_button")]
     assert "Structures of this list (POSCAR, zip)" in labels
     folder = example.workspace.home.prediction_folder(run, example.prediction)
@@ -221,7 +234,7 @@ def test_train_page_shows_the_error_that_a_run_measured_on_the_same_crystals(
 def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
     visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    at = visit_next(visit, example)
     assert "p_window" not in at.dataframe[0].value
     gaps = at.dataframe[0].value["mean_eV"]
     lower, upper = float(gaps.quantile(0.4)), float(gaps.quantile(0.6))
@@ -244,7 +257,7 @@ def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
 def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
     visit: Visit, example: Example
 ) -> None:
-    at = visit("predict", run=example.runs["btl_pcp_pe"])
+    at = visit_next(visit, example)
     first = at.dataframe[1].value["id"].iloc[0]
     file = (
         example.workspace.home.prediction_folder(example.runs["btl_pcp_pe"], example.prediction)
@@ -263,7 +276,7 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
     )
     st.cache_resource.clear()
     try:
-        at = visit("predict", run=example.runs["btl_pcp_pe"])
+        at = visit_next(visit, example)
     finally:
         file.write_bytes(content)
         st.cache_resource.clear()
@@ -274,8 +287,10 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
         and first not in set(table["id"][:9])
         and table["warning"].iloc[9] == reason
     )
-    assert "1 structure has a warning on the content of the file and no rank." in texts(at)
-    assert "uncertainty of the 9 structures ranked from **" in texts(at)
+    assert "1 structure has a warning on the content of the file and no rank; the reason" in texts(
+        at
+    )
+    assert "uncertainty of the 9 ranked from **" in texts(at)
 
 
 def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(example: Example) -> None:
@@ -410,5 +425,6 @@ def test_predict_page_with_damaged_or_missing_details_shows_what_to_do(
     assert "Run predict again" in visit("predict", run=run).error[0].value
     path.unlink()
     at = visit("predict", run=run)
-    assert "has no stored details. Predict the structures again" in texts(at)
     assert "nearest_known" not in at.dataframe[0].value
+    open_next(at, example.prediction)
+    assert "has no stored details. Predict the structures again" in texts(at)

@@ -1,4 +1,4 @@
-"""Predict with more rows than fit on a page of the table: pages, order, search, figure and CSV."""
+"""Predict with more rows than the table shows: search, figure and CSV."""
 
 import csv
 import io
@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.predict import prediction_table
+from app.components.predict import prediction_table, prediction_view
 from app.components.predict.prediction_files import download_csv
-from app.components.predict.prediction_table import Filter, Table
+from app.components.predict.prediction_table import Table
+from app.components.predict.prediction_view import interval_caption
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
+from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
 from bandgap.runs.requests import PredictRequest
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
@@ -61,51 +63,22 @@ def predicted(example: tuple[Workspace, str, str]) -> tuple[str, str]:
     return example[1:]
 
 
-def test_long_table_has_pages_in_the_selected_order(
+def test_long_table_is_searched_and_cut_and_the_csv_and_figure_have_all(
     visit: Visit, predicted: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, prediction = predicted
-    first_page = visit("predict", run=run, prediction=prediction)
-    every = first_page.dataframe[0].value
-    assert len(every) == N and "Order" not in [box.label for box in first_page.selectbox]
-    monkeypatch.setattr(prediction_table, "PAGE", 10)
     at = visit("predict", run=run, prediction=prediction)
-    assert "25 structures on 3 pages. The CSV has all of them." in texts(at)
-    parts = []
-    for page in (1, 2, 3):
-        at.session_state[f"page-predicted-{prediction}-all--as given"] = page
-        parts.append(at.run().dataframe[0].value)
-    assert [len(part) for part in parts] == [10, 10, 5]
-    assert [id for part in parts for id in part["id"]] == list(every["id"])
-    assert parts[2]["status"].iloc[-1] == "refused" and not (parts[0]["status"] == "refused").any()
-    at.selectbox(key=f"order-{prediction}").set_value("highest gap first").run()
-    assert (
-        list(at.dataframe[0].value["mean_eV"])
-        == sorted(every["mean_eV"].dropna(), reverse=True)[:10]
-    )
+    assert len(at.dataframe[0].value) == N and "the CSV has all" not in texts(at)
+    monkeypatch.setattr(prediction_view, "MOST_ROWS", 10)
+    at = visit("predict", run=run, prediction=prediction)
+    assert "The first 10 of 25; the CSV has all." in texts(at)
+    assert len(at.dataframe[0].value) == 10
     at.text_input(key=f"find-{prediction}").set_value("W0").run()
     frame = at.dataframe[0].value
-    assert (
-        len(frame) == 10
-        and frame["id"].str.startswith("w0").all()
-        and frame["status"].iloc[-1] == "refused"
-    )
+    assert len(frame) == 10 and frame["id"].str.startswith("w0").all()
+    assert frame["status"].iloc[-1] == "refused"
     # The figure contains all rows, not only those in the table.
     assert sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1
-
-
-def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
-    visit: Visit, predicted: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, prediction = predicted
-    monkeypatch.setattr(prediction_table, "PAGE", 10)
-    at = visit("predict", run=run, prediction=prediction)
-    key = f"predicted-{prediction}-all--as given"
-    at.session_state[f"page-{key}"] = 2
-    at.session_state[f"{key}-2"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
-    at.run()
-    row = at.dataframe[0].value.iloc[3]
-    assert row["id"] == "w14" and "**w14**" in texts(at) and f"{row['mean_eV']:.2f} eV" in texts(at)
 
 
 def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
@@ -127,65 +100,14 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
 
 
-@pytest.mark.parametrize("note", ["", "far from the training set"])
-@pytest.mark.parametrize("probability", ["", "p_window", "p_metal"])
-def test_columns_of_predictions_fit_beside_the_navigation_at_1280_pixels(
-    note: str, probability: str
-) -> None:
-    probabilities = {"p_window", "p_metal"} - {probability}
-    columns = [name for name in prediction_table.SHOWN if name not in probabilities]
-    row = dict.fromkeys(columns, "") | {"status": "warning" if note else "ok", "note": note}
+def test_columns_of_predictions_fit_beside_the_chosen_structure_and_on_a_phone() -> None:
+    names = (*prediction_table.SHOWN, *prediction_table.HIDDEN)
+    row = dict.fromkeys(names, "") | {"status": "warning"}
     settings = prediction_table.column_settings(pd.DataFrame([row]))
-    widths = [settings[name]["width"] for name in columns if settings[name] is not None]
-    assert len(widths) >= 5
-    assert sum(widths) <= 848 - 40 - 92  # the boxes for marks, and the pictures
-    assert (settings["note"] is not None) == bool(note)
-    seen_first = [settings[name]["width"] for name in ("id", "mean_eV", "interval")]
-    assert sum(seen_first) <= PHONE - 40
-
-
-def test_few_notes_are_below_the_table_and_many_in_a_column() -> None:
-    def page() -> None:
-        import pandas as pd
-        import streamlit as st
-
-        from app.components.predict.prediction_table import column_settings, notes_below
-
-        for n_noted in (0, 1, 8, 9):
-            notes = ["far"] * n_noted + [""] * (15 - n_noted)
-            names = [f"cell_{number}" for number in range(15)]
-            status = ["warning" if note else "ok" for note in notes]
-            table = pd.DataFrame({"id": names, "note": notes, "status": status})
-            settings = column_settings(table)
-            st.text([name for name in ("status", "note") if settings[name] is not None])
-            notes_below(table)
-
-    at = AppTest.from_function(page).run()
-    assert not at.exception
-    assert [text.value for text in at.text] == [
-        "[]",
-        "['status']",
-        "['status', 'note']",
-        "['status', 'note']",
-    ]
-    (expander,) = at.expander
-    assert expander.label == "Notes on 1 structure"
-    assert expander.markdown[0].value == "**cell\\_0**: far"
-
-
-def test_more_notes_than_are_listed_are_counted() -> None:
-    def page() -> None:
-        import pandas as pd
-
-        from app.components.predict.prediction_table import notes_below
-
-        notes = ["far"] * 6 + [""] * 30
-        names = [f"cell {number}" for number in range(36)]
-        notes_below(pd.DataFrame({"id": names, "note": notes}))
-
-    (notes,) = AppTest.from_function(page).run().markdown
-    assert notes.value.count(": far") == 4
-    assert "2 more structures with a note: mark a row" in notes.value
+    widths = {name: s["width"] for name, s in settings.items() if s is not None}
+    assert set(widths) == set(prediction_table.SHOWN)
+    assert sum(widths.values()) - widths["p_window"] <= 470 - 40 - 92  # marks, and the pictures
+    assert sum(widths[name] for name in ("id", "mean_eV", "interval")) <= PHONE - 40
 
 
 def test_row_without_a_prediction_has_no_interval_text(
@@ -194,8 +116,8 @@ def test_row_without_a_prediction_has_no_interval_text(
     folder = workspace.home.prediction_folder(*predicted)
     table = Table(load_predictions(folder / QUANTILES).to_columns())
     frame = table.frame(np.array([0, REFUSED]))
-    row = frame.loc[0]
-    assert list(frame["interval"]) == [f"{row['lower_eV']:.2f} to {row['upper_eV']:.2f}", ""]
+    lower, upper = (table.numbers(name)[0] for name in ("lower_eV", "upper_eV"))
+    assert list(frame["interval"]) == [f"{lower:.2f} to {upper:.2f}", ""]
 
 
 def test_rows_pass_by_status_and_by_text_in_any_case(
@@ -203,7 +125,22 @@ def test_rows_pass_by_status_and_by_text_in_any_case(
 ) -> None:
     folder = workspace.home.prediction_folder(*predicted)
     table = Table(load_predictions(folder / QUANTILES).to_columns(), load_details(folder / DETAILS))
-    assert table.rows(Filter(show="refused")).tolist() == [REFUSED]
-    assert table.rows(Filter(text="W1")).tolist() == list(range(10, 20))
-    assert table.rows(Filter(text="h2o", order="lowest gap first")).size == N - 1
-    assert table.rows(Filter(text="none of these")).size == 0
+    assert table.rows(show="refused").tolist() == [REFUSED]
+    assert table.rows("W1").tolist() == list(range(10, 20))
+    assert table.rows("h2o").size == N - 1
+    assert table.rows("none of these").size == 0
+
+
+def test_figure_of_many_predictions_has_some_of_them_at_their_ranks() -> None:
+    n = 3 * MAX_INTERVALS
+    mean = np.random.default_rng(0).permutation(n) / n
+    mean[0] = np.nan
+    unusual = np.zeros(n, dtype=bool)
+    ids = [str(k) for k in range(n)]
+    fig = intervals(mean, mean - 0.1, mean + 0.1, ids=ids, unusual=unusual)
+    ranks = np.asarray(fig.data[0].x)
+    assert ranks.size == MAX_INTERVALS
+    assert (ranks[0], ranks[-1]) == (1, n - 1)
+    assert np.asarray(fig.data[0].y) == pytest.approx(np.sort(mean[1:])[ranks - 1])
+    assert "5,000 of 15,000 are drawn" in interval_caption(n)
+    assert "drawn" not in interval_caption(MAX_INTERVALS)

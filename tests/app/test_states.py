@@ -30,7 +30,7 @@ READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
         "home": "Predicting needs no gaps: a shipped model gives those of PBE.",
-        "data": "Molecular crystals with gaps from tight-binding calculations",
+        "data": "Molecular crystals with their gaps, and a source model",
         "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps",
         "train": "There are no data yet. A transfer needs structures with known gaps.",
         "result": NO_RUN,

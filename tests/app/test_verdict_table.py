@@ -58,7 +58,10 @@ def test_single_structure_has_its_kind_and_its_file() -> None:
             "status": ["ready"],
             "gap_eV": [5.0],
             "problem": [""],
+            "formula": ["NaCl"],
+            "n_atoms": [8],
             "periodic": ["crystal"],
         }
     )
-    assert list(_shown_columns(table)) == ["id", "status", "gap_eV", "periodic", "file"]
+    columns = ["id", "gap_eV", "status", "formula", "n_atoms", "periodic", "file"]
+    assert list(_shown_columns(table)) == columns

@@ -9,6 +9,7 @@ from bandgap.jobs.catalogue import register_system
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
+from tests.app.test_actions import open_fold
 
 Visit = Callable[..., AppTest]
 WAITS = "The worker has not yet registered its source models and methods."
@@ -30,7 +31,7 @@ def register(workspace: Workspace) -> None:
 
 
 def applicability(at: AppTest) -> AppTest:
-    return at.segmented_control(key="data-view").set_value("Applicability").run()
+    return open_fold(at, "domain")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def pick(at: AppTest, prediction: str, row: int) -> AppTest:
     at.session_state[f"predicted-{prediction}-all-"] = {
         "selection": {"rows": [row], "columns": [], "cells": []}
     }
+    at.session_state[f"why-{prediction}"] = True  # the section is open
     return at.run()
 
 

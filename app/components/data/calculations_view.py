@@ -14,19 +14,14 @@ from app.components.shared.job_panel import job_panel
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.calculations import CalculationTable, add_labelled_dataset, calculation_table
 from bandgap.jobs.housekeeping import delete_dataset
-from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES, Dataset
+from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job
 
 FORM = "calculations"
 EXPANDER = "read-calculations"
-MOST_REASONS = 3  # listed below the table, where they are not cut
 ACCEPTED = (
     "vasprun.xml of VASP and XML files of Quantum ESPRESSO 6 or later (data-file-schema.xml), as "
     "they are, as .gz or in a .zip"
-)
-LARGER = (
-    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} together. Pack larger files with gzip or zip."
 )
 COLUMNS = {
     "kind": tables.column("direct or indirect"),
@@ -46,34 +41,26 @@ def calculations_expander(label: str) -> None:
 def calculations_form() -> None:
     """Draw the form that uploads outputs of calculations and queues their reading."""
     with st.form(f"{FORM}-{session.form_key(FORM)}", border=False):
-        files = st.file_uploader(
+        files = uploads.choose_files(
             "Outputs of calculations",
-            accept_multiple_files=True,
-            help=f"Accepted: {ACCEPTED}. {LARGER}"
-            + help_link("how-to/from-calculations-to-labels", "How the gap is found"),
+            f"{ACCEPTED}. {uploads.LIMITS}",
+            form=FORM,
+            link=help_link("how-to/from-calculations-to-labels", "How the gap is found"),
+            several=True,
         )
         keep_unconverged = st.checkbox(
             "Keep unconverged gaps",
             help="Also use gaps of electronic loops that did not converge, with a warning.",
         )
-        if st.form_submit_button("Read calculations"):
-            if not files:
-                st.error(f"No file was chosen. Accepted: {ACCEPTED}.")
-                return
-            try:
-                uploads.store_files(
-                    files,
-                    form=FORM,
-                    purpose="calculations",
-                    then=partial(_submit_reading, keep_unconverged=keep_unconverged),
-                )
-            except BandgapError as error:
-                frame.problem(error)
-                return
-            uploads.release(*files)
-            session.renew(FORM)
+        st.caption(f"Structure, gap and level of theory are read from {ACCEPTED}.")
+        if st.form_submit_button("Read calculations") and uploads.stored_files(
+            files,
+            ACCEPTED,
+            form=FORM,
+            purpose="calculations",
+            then=partial(_submit_reading, keep_unconverged=keep_unconverged),
+        ):
             st.rerun()
-    st.caption(f"Structure, gap and level of theory are read from {ACCEPTED}. {LARGER}")
 
 
 def calculations_view() -> bool:
@@ -133,12 +120,7 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
         | COLUMNS,
         rows=8,
     )
-    if reasons := reasons_without_gap(rows):
-        st.caption("\n".join(f"- {words.escaped_sentence(reason)}" for reason in reasons))
     n_usable = len(table.usable_rows)
-    name = st.text_input(
-        "Name of the data set", calculations.name, key="calculations-name", max_chars=120
-    )
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
             f"Make a data set of {words.count(n_usable, 'gap')}",
@@ -147,31 +129,19 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
             help="Structures, gaps and level of theory become a data set, ready for Train. The "
             "uploaded outputs are deleted.",
         ):
-            _make_dataset(calculations, table, name=name.strip() or calculations.name)
+            _make_dataset(calculations, table)
         downloads.csv_button("Download the table (CSV)", lambda: rows, "calculations.csv")
         _discard_button(calculations)
 
 
-def reasons_without_gap(rows: pd.DataFrame) -> list[str]:
-    """Return the first calculations without a gap, each with the whole reason."""
-    failed = rows[rows["gap_eV"].isna()]
-    reasons = [
-        f"{id}: {problem}" for id, problem in zip(failed["id"], failed["problem"], strict=True)
-    ]
-    if len(reasons) > MOST_REASONS:
-        n_more = len(reasons) - MOST_REASONS
-        return [*reasons[:MOST_REASONS], f"{n_more:,} more are in the table."]
-    return reasons
-
-
-def _make_dataset(calculations: Dataset, table: CalculationTable, *, name: str) -> None:
+def _make_dataset(calculations: Dataset, table: CalculationTable) -> None:
     form = f"{FORM}-dataset"
     try:
         dataset = add_labelled_dataset(
             stores.library(),
             calculations,
             table,
-            name=name,
+            name=calculations.name,
             dataset_id=str(uuid.UUID(session.form_key(form))),
             jobs=stores.jobs(),
         )

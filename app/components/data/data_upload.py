@@ -5,35 +5,30 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
-from app.components.shared import frame, stores, uploads, words
+from app.components.shared import frame, stores, uploads
 from app.components.shared.actions import carry_out
+from app.components.shared.guide_links import help_link
 from bandgap.foundation.errors import BandgapError, InputError
-from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from bandgap.jobs.server_files import entries
 from bandgap.jobs.uploaded_gaps import uploaded_payload
 
 SINGLE_FILES = 500  # more files than these should be one zip
-LARGER = (
-    f"Pack more than {SINGLE_FILES:,} files into a zip first: the browser uploads single files one "
-    "by one, and its tab does not respond for minutes with thousands of them. "
-    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} together; a zip counts as one file."
+HINT = (
+    "CIF, POSCAR, extXYZ and others, or a zip of them; a folder can be dropped on the field. "
+    "Choose a CSV table of the known gaps with them, if you have some."
 )
-GAP_TABLE_HINT = (
-    "CIF, POSCAR, extXYZ and others, or a zip of them; a folder can be dropped on the field. A CSV "
-    "table of the known gaps can be chosen together with the structures. It needs a column id or "
-    "file, and a column such as gap_eV."
+MORE = (
+    f"{uploads.ACCEPTED}. The table needs a column id or file, and one such as gap_eV. Pack more "
+    f"than {SINGLE_FILES:,} files into a zip first. {uploads.LIMITS}"
 )
 TABLE_LATER = (
     "Or upload the structures without the table, and add it afterwards under Known gaps, where its "
     "columns and its unit can be named."
 )
-SECOND = (
-    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE "
-    "gaps, and a source model that was trained on inorganic crystals at the same level."
-)
+SECOND = "Or crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps."
 
 
 def first_visit() -> None:
@@ -45,8 +40,8 @@ def first_visit() -> None:
     with right_column:
         st.subheader("Start with the demo data", anchor=False)
         st.write(
-            "Molecular crystals with gaps from tight-binding calculations, and a source model that "
-            "was trained on other molecules: enough to try the whole way in a few minutes."
+            "Molecular crystals with their gaps, and a source model that was trained on other "
+            "molecules: the whole way in a few minutes."
         )
         demo_button()
         if second_demo():
@@ -71,49 +66,42 @@ def upload_form(*, primary: bool = False) -> None:
     `primary` is whether its button is the primary one of the page.
     """
     # no form: a change of the files removes the message on the earlier ones
-    key = session.form_key("upload")
-    files = st.file_uploader(
+    files = uploads.choose_files(
         "Structure files",
-        accept_multiple_files=True,
-        key=f"upload-files-{key}",
-        help=f"Accepted: {uploads.ACCEPTED}. {LARGER}",
+        MORE,
+        form="upload",
+        link=help_link("reference/file-formats", "Structure files"),
+        several=True,
     )
-    st.caption(GAP_TABLE_HINT)
-    name = st.text_input(
-        "Name of the data set", placeholder="named after the first file", key=f"upload-name-{key}"
-    )
+    st.caption(HINT)
     if st.button("Check the files", type="primary" if primary else "secondary"):
-        _store(files, name)
-    st.caption(LARGER)
+        _store(files)
     if names := entries():
         _folder_form(names)
 
 
-def _store(files: list[Any], name: str) -> None:
+def _store(files: list[UploadedFile]) -> None:
     """Store the files as a data set and submit its check, or say why not."""
-    if not files:
-        st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
-        return
     try:
         structures, table = uploads.with_gap_table(files)
         gaps = None if table is None else _gaps_of(table)
-        dataset = uploads.store_files(
-            structures,
-            form="upload",
-            purpose="training",
-            name=name,
-            then=partial(uploads.submit_check, gaps=gaps),
-        )
     except BandgapError as error:
         frame.problem(error)
         return
-    session.choose("data", dataset.id)
-    uploads.release(*files)
-    session.renew("upload")
-    st.rerun()
+    dataset = uploads.stored_files(
+        structures,
+        uploads.ACCEPTED,
+        form="upload",
+        purpose="training",
+        then=partial(uploads.submit_check, gaps=gaps),
+    )
+    if dataset is not None:
+        uploads.release(table)
+        session.choose("data", dataset.id)
+        st.rerun()
 
 
-def _gaps_of(table: Any) -> dict[str, Any]:
+def _gaps_of(table: UploadedFile) -> dict[str, Any]:
     """Return the rows of an uploaded table of gaps.
 
     Raises InputError where it cannot be read; the message says that it can come later.

@@ -1,6 +1,6 @@
-"""Gaps of a data set: their origin, what did not match, and the forms that set new ones."""
+"""Gaps of a data set: their origin, what did not match, and the form that sets new ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -10,10 +10,9 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import session
-from app.components.shared import downloads, frame, stores, tables, uploads, words
+from app.components.shared import downloads, frame, stores, uploads, words
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
-from app.components.structures.pictures import picture_addresses, pictures_of_ids
 from bandgap.datasets.gaps import (
     LEVEL_COLUMN,
     distinct_levels,
@@ -25,60 +24,52 @@ from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.housekeeping import MAX_NAME, set_level_of_theory
+from bandgap.jobs.listing import numbers_of
 from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.uploaded_gaps import MatchedTable, match_table, uploaded_payload
 
-_UNITS: tuple[Unit, ...] = get_args(Unit)
-_STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
-PREVIEW_ROWS = 5
-_LEVEL_HELP = (
-    "How the gaps were computed. It travels with the run and its predictions; mixing levels gives "
-    "a warning."
-)
+TABLE = "a table (CSV)"
+LISTED_NAMES = 3
+_STATED: dict[str, Unit | None] = {"stated in the header": None} | {
+    unit: unit for unit in get_args(Unit)
+}
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
 _BY_HEADER = "found by its header"
-_GAP_COLUMN_HELP = (
-    "Header of the column with the gaps, as written in the table. Needed only if several columns "
-    "could be it. A header with the word gap, Eg or bandgap is found without it, such as gap_eV, "
-    "gap (Ha) or band gap (meV)."
-)
-_ID_COLUMN_HELP = (
-    "Header of the column that names the structures, as written in the table. Headers that are "
-    "found without it: id, structure, identifier, refcode, material_id, name, key, jid, mp_id, "
-    "cod_id, csd_id, icsd_id, oqmd_id, qmof_id, entry_id, mat_id, auid, uid; of several, the one "
-    "that fits the structures counts. For file names: file, filename, path, "
-    "structure_file, cif."
-)
+_GAP_COLUMN_HELP = "Needed only if several columns could be it."
+_ID_COLUMN_HELP = "Needed only if it has no usual header, such as id, name, material_id or file."
 
 
-def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
-    """Show the origin of the gaps and what did not match, and draw the forms for new gaps.
+def labels_view(dataset: Dataset) -> None:
+    """Draw a section with the origin of the gaps, what did not match, and the form for new gaps.
 
-    `numbers` is the number of structures by the name of a number in their file.
+    It is open where no gap is known.
     """
     labels = dataset.labels
-    if labels:
-        level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
-        origin = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"Known gaps: **{origin}**, {level}.", width="content")
-            _level_form(dataset)
-        if other_columns := labels.get("beside"):
-            names = ", ".join(
-                f"{words.escaped(name)} of {count:,}" for name, count in other_columns.items()
-            )
-            st.caption(
-                f"Also stored: {names}. The page Train can learn the difference to it (More "
-                "settings)."
-            )
-    else:
-        st.write("No gap is known yet. A transfer learns from structures with a known gap.")
-    _unmatched(labels, dataset.id)
-    table, files = st.tabs(["From a CSV table", "From the structure files"])
-    with table:
-        _csv_form(dataset)
-    with files:
-        _number_form(dataset, numbers)
+    key = f"gaps-{dataset.id}"
+    st.session_state.setdefault(key, not labels)
+    with st.expander("Known gaps", on_change="rerun", key=key) as expander:
+        if not expander.open:
+            return
+        if labels:
+            _origin(dataset)
+            _unmatched(labels)
+        else:
+            st.write("No gap is known yet. A transfer learns from structures with a known gap.")
+        _form(dataset)
+
+
+def _origin(dataset: Dataset) -> None:
+    labels = dataset.labels
+    level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
+    origin = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"Known gaps: **{origin}**, {level}.", width="content")
+        _level_form(dataset)
+    if other_columns := labels.get("beside"):
+        names = ", ".join(
+            f"{words.escaped(name)} of {count:,}" for name, count in other_columns.items()
+        )
+        st.caption(f"Also stored: {names}. Train can learn the difference to it.")
 
 
 def _level_form(dataset: Dataset) -> None:
@@ -93,8 +84,6 @@ def _level_form(dataset: Dataset) -> None:
             dataset.level_of_theory,
             placeholder=_LEVEL_SHOWN,
             max_chars=MAX_NAME,
-            help=_LEVEL_HELP
-            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         )
         if st.form_submit_button("Store the level"):
             change = partial(
@@ -107,54 +96,67 @@ def _level_form(dataset: Dataset) -> None:
             )
 
 
-def _unmatched(labels: Mapping[str, Any], dataset_id: str) -> None:
-    for text in labels.get("problems", []):
-        st.warning(words.escaped(text), icon=":material/warning:")
-    left_column, right_column = st.columns(2)
-    sides = (
-        (left_column, "unmatched_labels", "Rows of the table without a structure"),
-        (right_column, "unmatched_structures", "Structures without a row in the table"),
-    )
-    for column, key, title in sides:
+def _unmatched(labels: Mapping[str, Any]) -> None:
+    frame.warn(labels.get("problems", []))
+    for key, title in (
+        ("unmatched_labels", "Rows of the table without a structure"),
+        ("unmatched_structures", "Structures without a row in the table"),
+    ):
         names = labels.get(key)
-        total = labels.get(f"n_{key}", 0)
         if not names:
             continue
-        with column:
-            st.markdown(f"**{title}** ({total:,})")
-            gaps = labels.get("unmatched_gaps_eV") if key == "unmatched_labels" else None
-            table = pd.DataFrame({"id" if gaps is None else "name in the table": names})
-            if gaps is not None:
-                table[Quantity.GAP.axis] = np.round(gaps, 3)
-            pictures = pictures_of_ids(dataset_id, names) if key == "unmatched_structures" else ()
-            downloads.table_with_csv(table, f"{key}.csv", alt=title, rows=5, pictures=pictures)
-            if total > len(names):
-                st.caption(f"The first {len(names):,} are shown.")
+        table = pd.DataFrame({"name": names})
+        if key == "unmatched_labels" and (gaps := labels.get("unmatched_gaps_eV")) is not None:
+            table[Quantity.GAP.axis] = np.round(gaps, 3)
+        shown = ", ".join([*names[:LISTED_NAMES], *["..."] * (len(names) > LISTED_NAMES)])
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(
+                f"**{title}** ({labels[f'n_{key}']:,}): {words.escaped(shown)}", width="content"
+            )
+            downloads.table_csv(partial(pd.DataFrame, table), f"{key}.csv")
 
 
-def _csv_form(dataset: Dataset) -> None:
-    # no form: every change of the file or a setting shows what would be matched
-    file = st.file_uploader(
-        "Table of gaps (CSV)",
-        type=["csv", "tsv", "txt"],
-        key=f"labels-file-{session.form_key('labels')}",
-        help="One column headed id or file, and one gap column whose header states its unit, "
-        "such as gap_eV. A column level_of_theory may state the level row by row."
-        + help_link("how-to/labels-and-units", "A table of gaps"),
-    )
+def _form(dataset: Dataset) -> None:
+    """Draw the form for new gaps; every change of it shows what would be stored."""
     key = session.form_key("labels")
-    left_column, right_column = st.columns(2)
-    gap_column = left_column.text_input(
-        "Gap column", placeholder=_BY_HEADER, help=_GAP_COLUMN_HELP, key=f"labels-gap-{key}"
-    ).strip()
-    id_column = right_column.text_input(
-        "Id column", placeholder=_BY_HEADER, help=_ID_COLUMN_HELP, key=f"labels-id-{key}"
-    ).strip()
-    unit = left_column.selectbox("Unit of the gap column", list(_STATED), key=f"labels-unit-{key}")
-    level = right_column.text_input(
+    numbers = numbers_of(stores.library(), dataset.id)
+    origin = TABLE
+    if numbers:
+        origin = st.selectbox(
+            "New gaps from",
+            [TABLE, *numbers],
+            format_func=lambda name: (
+                name if name == TABLE else f"{name} in the files ({numbers[name]:,})"
+            ),
+            key=f"labels-from-{key}",
+        )
+    file = None
+    if origin == TABLE:
+        file = uploads.choose_table(
+            "Table of gaps (CSV)",
+            "a column headed id or file, and one gap column whose header states its unit, such as "
+            "gap_eV. A column level_of_theory may state the level row by row",
+            form="labels",
+            link=help_link("how-to/labels-and-units", "A table of gaps"),
+        )
+    columns = st.columns(4)
+    names = [""] * 2
+    if origin == TABLE:
+        for k, (label, help) in enumerate(
+            (("Gap column", _GAP_COLUMN_HELP), ("Id column", _ID_COLUMN_HELP))
+        ):
+            names[k] = (
+                columns[k]
+                .text_input(label, placeholder=_BY_HEADER, help=help, key=f"labels-{k}-{key}")
+                .strip()
+            )
+    unit = _STATED[
+        columns[2].selectbox("Unit of the gap column", list(_STATED), key=f"labels-unit-{key}")
+    ]
+    level = columns[3].text_input(
         "Level of theory",
         placeholder=_LEVEL_SHOWN,
-        help=_LEVEL_HELP
+        help="How the gaps were computed. It travels with the run and its predictions."
         + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         key=f"labels-level-{key}",
     )
@@ -164,130 +166,76 @@ def _csv_form(dataset: Dataset) -> None:
             payload = _payload_of(
                 file.getvalue(),
                 name=file.name,
-                unit=_STATED[unit],
-                column=gap_column or None,
-                id_column=id_column or None,
+                unit=unit,
+                column=names[0] or None,
+                id_column=names[1] or None,
                 level_of_theory=level,
             )
             table = match_table(stores.library(), dataset.id, payload)
         except BandgapError as error:
             frame.problem(error)
         else:
-            _preview(dataset, table)
-    keep = _keep_box(dataset)
-    if not st.button("Match the gaps", type="secondary" if dataset.labels else "primary"):
+            _preview(table)
+    keep = bool(dataset.labels) and st.checkbox(
+        "Keep the present gaps of structures that get no new one"
+    )
+    if not st.button(
+        "Match the gaps" if origin == TABLE else "Use as gaps",
+        type="secondary" if dataset.labels else "primary",
+    ):
         return
-    if file is None:
-        frame.problem(
-            InputError(
+    try:
+        if origin != TABLE:
+            _use_number(dataset, origin, unit=unit, level=level, keep=keep)
+        elif file is None:
+            raise InputError(
                 "No table was chosen. Choose a CSV file with a column id or file and a gap column."
             )
-        )
-    if file is None or table is None:
-        return
-    facts = table.store_columns(stores.library(), dataset.id)
-    uploads.release(file)
-    level = table.labels.level_of_theory
-    _store(dataset, table.verdicts, table.match.gaps, level=level, facts=facts, keep=keep)
+    except BandgapError as error:
+        frame.problem(error)
+    if table is not None:
+        facts = table.store_columns(stores.library(), dataset.id)
+        uploads.release(file)
+        level = table.labels.level_of_theory
+        _store(dataset, table.verdicts, table.match.gaps, level=level, facts=facts, keep=keep)
 
 
 # Every change of the form runs the page again; a large table takes seconds.
 _payload_of = st.cache_data(show_spinner=False, max_entries=4)(uploaded_payload)
 
 
-def _preview(dataset: Dataset, table: MatchedTable) -> None:
-    """Show what a match would store: how many structures get a gap, and the first of them."""
+def _preview(table: MatchedTable) -> None:
+    """Say what a match would store."""
     labels = table.labels
     match = table.match
-    if not match.n_matched:
-        names = [", ".join(texts[:3]) for texts in (labels.ids or labels.files, _names(table))]
-        st.warning(
+    if match.n_matched:
+        level = labels.level_of_theory or "no level of theory stated"
+        st.markdown(
             words.escaped_sentence(
-                f"No name of {labels.source} is that of a structure. The table has {names[0]}; the "
-                f"structures are {names[1]}. Name another id column, or change the names."
-            ),
-            icon=":material/warning:",
+                f"{match.n_matched:,} of {words.count(match.gaps.size, 'structure')} would get a "
+                f"gap from the column {labels.column}, read as {labels.unit}; {level}."
+            )
         )
         return
-    level = labels.level_of_theory or "no level of theory stated"
-    st.markdown(
-        words.escaped_sentence(
-            f"{match.n_matched:,} of {words.count(match.gaps.size, 'structure')} would get a gap "
-            f"from the column {labels.column}, read as {labels.unit}; {level}. The first ones:"
-        )
-    )
-    rows = np.flatnonzero(np.isfinite(match.gaps))[:PREVIEW_ROWS].tolist()
-    preview = preview_frame(table, rows)
-    tables.show(
-        tables.with_pictures(preview, picture_addresses(dataset.id, rows)),
-        alt="The first structures that would get a gap",
-        columns=tables.columns(["id", "formula"])
-        | {"gap_eV": tables.column("gap (eV)", format="%.3f")},
+    present = [verdict.id if labels.ids else verdict.file for verdict in table.verdicts]
+    names = [", ".join(texts[:3]) for texts in (labels.ids or labels.files, present)]
+    frame.warn(
+        [
+            f"No name of {labels.source} is that of a structure. The table has {names[0]}; the "
+            f"structures are {names[1]}. Name another id column, or change the names."
+        ]
     )
 
 
-def preview_frame(table: MatchedTable, rows: Sequence[int]) -> pd.DataFrame:
-    """Return id, new gap in eV, formula and file of some structures."""
-    verdicts = [table.verdicts[row] for row in rows]
-    return pd.DataFrame(
-        {
-            "id": [verdict.id for verdict in verdicts],
-            "gap_eV": table.match.gaps[list(rows)],
-            "formula": [verdict.formula for verdict in verdicts],
-            "file": [verdict.file for verdict in verdicts],
-        }
-    )
-
-
-def _names(table: MatchedTable) -> list[str]:
-    return [verdict.id if table.labels.ids else verdict.file for verdict in table.verdicts]
-
-
-def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
-    if not numbers:
-        st.caption(
-            "These files contain no numbers for the structures. extXYZ files may, in their second "
-            "line."
-        )
-        return
-    with st.form(f"key-{session.form_key('labels')}", border=False):
-        left_column, middle_column, right_column = st.columns(3)
-        key = left_column.selectbox(
-            "Number",
-            list(numbers),
-            format_func=lambda k: f"{k} (in {words.count(numbers[k], 'structure')})",
-        )
-        unit = middle_column.selectbox(
-            "Its unit", _UNITS, index=None, placeholder="as its name states"
-        )
-        level = right_column.text_input(
-            "Level of theory",
-            placeholder=_LEVEL_SHOWN,
-            help=_LEVEL_HELP
-            + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
-        )
-        keep = _keep_box(dataset)
-        if not st.form_submit_button("Use as gaps"):
-            return
-        verdicts = stores.library().verdicts(dataset.id)
-        try:
-            values = np.array([v.info.get(key, np.nan) for v in verdicts], dtype=np.float64)
-            gaps = gaps_from_numbers([v.id for v in verdicts], values, unit=unit, name=key)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        levels = distinct_levels([level, *(str(v.info.get(LEVEL_COLUMN, "")) for v in verdicts)])
-        problems = [*filter(None, [mixed_levels_warning(levels)])]
-        facts = {"source": f"{key} in the files", "problems": problems}
-        _store(dataset, verdicts, gaps, level="; ".join(levels), facts=facts, keep=keep)
-
-
-def _keep_box(dataset: Dataset) -> bool:
-    """Draw the checkbox that keeps present gaps without a new value; False if there are none."""
-    return bool(dataset.labels) and st.checkbox(
-        "Keep the present gaps of structures that get no new one",
-        help="Without it, the new gaps replace all present ones.",
-    )
+def _use_number(dataset: Dataset, name: str, *, unit: Unit | None, level: str, keep: bool) -> None:
+    """Store a number of the structures' files as their gaps."""
+    verdicts = stores.library().verdicts(dataset.id)
+    values = np.array([v.info.get(name, np.nan) for v in verdicts], dtype=np.float64)
+    gaps = gaps_from_numbers([v.id for v in verdicts], values, unit=unit, name=name)
+    levels = distinct_levels([level, *(str(v.info.get(LEVEL_COLUMN, "")) for v in verdicts)])
+    problems = [*filter(None, [mixed_levels_warning(levels)])]
+    facts = {"source": f"{name} in the files", "problems": problems}
+    _store(dataset, verdicts, gaps, level="; ".join(levels), facts=facts, keep=keep)
 
 
 def _store(
@@ -305,10 +253,7 @@ def _store(
             [np.nan if v.gap_eV is None else v.gap_eV for v in verdicts], dtype=np.float64
         )
         gaps, level, warnings = merged_gaps(present, gaps, levels=(dataset.level_of_theory, level))
-        facts["problems"] = [
-            *facts["problems"],
-            *(text for text in warnings if text not in facts["problems"]),
-        ]
+        facts["problems"] = list(dict.fromkeys([*facts["problems"], *warnings]))
         facts["source"] = f"{dataset.labels['source']} and {facts['source']}"
     facts["matched"] = int(np.isfinite(gaps).sum())
     # The store still has the columns of earlier tables.

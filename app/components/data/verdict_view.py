@@ -1,21 +1,24 @@
-"""The verdicts of a data set: a table in pages with filter, search and CSV, and one structure."""
+"""The verdicts of a data set: filters, a table in pages, one structure, histogram of gaps."""
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.shared import downloads, stores, tables, words
+from app.components.shared.drawing import figure
 from app.components.shared.job_panel import unfinished
-from app.components.shared.range_filters import choose_ranges
 from app.components.shared.structure_view import structure_view
 from app.components.structures.pictures import picture_addresses
+from bandgap import plots
 from bandgap.jobs.home import shapes_path
-from bandgap.jobs.listing import first_usable, row_verdict, verdict_page
+from bandgap.jobs.listing import first_usable, known_gaps, row_verdict, verdict_page
 from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.structure_filter import Status, StructureFilter
+from bandgap.predictions.gap_distribution import ZERO_EV
 
 FILTERS: dict[str, Status | None] = {
     "all": None,
@@ -25,35 +28,23 @@ FILTERS: dict[str, Status | None] = {
 }
 ROWS = 200  # of the table on one page
 PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
-REASON_WIDTH = 290  # pixels; in the rows with pictures, three lines of a reason
 COLUMNS = {
+    "id": tables.column("structure", 120),
     "status": tables.column(
-        "verdict", help="ready, usable (with a warning in the next column) or refused."
+        "verdict", 62, help="ready, usable (with a warning in the next column) or refused."
     ),
-    "problem": tables.column("reason and remedy", REASON_WIDTH),
+    "gap_eV": tables.column("gap (eV)", 66, "%.2f"),
+    "problem": tables.column("reason and remedy", 240),
+    "n_atoms": tables.column("atoms", 54),
     "periodic": tables.column("kind"),
 }
 
 
-def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
-    """Draw the table of verdicts and the structure of the selected row.
-
-    The table has only structures that contain `elements`.
-    """
-    left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
-    filter_name = left_column.segmented_control(
-        "Show", list(FILTERS), default="all", required=True, key="verdict-filter"
-    )
-    search = right_column.text_input(
-        "Find", placeholder="part of an id, file or formula", key="verdict-search"
-    )
-    conditions = choose_ranges(
-        StructureFilter(FILTERS[filter_name or "all"], search, elements),
-        key=dataset.id,
-        has_gaps=stores.library().counts(dataset.id)["labelled"] > 0,
-    )
+def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
+    """Draw the table of verdicts beside the selected structure, and the histogram of gaps."""
     # a new filter starts on the first page
-    page_key = f"page-{dataset.id}{'' if conditions == StructureFilter() else f'-{conditions}'}"
+    suffix = "" if conditions == StructureFilter() else f"-{conditions}"
+    page_key = f"page-{dataset.id}{suffix}"
     page = int(st.session_state.get(page_key, 1))
     read_page = partial(verdict_page, stores.library(), dataset.id, conditions, limit=ROWS)
     numbered_verdicts, total = read_page(offset=(page - 1) * ROWS)
@@ -64,42 +55,98 @@ def verdict_view(dataset: Dataset, elements: tuple[str, ...] = ()) -> None:
         st.info("No structure fits. Choose another verdict, or clear the search and the filters.")
         return
     rows = [row for row, _ in numbered_verdicts]
-    table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
-    table = _shown_columns(table)
-    table = tables.with_pictures(table, _pictures(dataset, numbered_verdicts))
-    position = tables.pick(
-        table,
-        alt="Verdicts on the structures",
-        columns=tables.columns(table.columns.to_list()) | COLUMNS,
-        key=f"verdicts-{dataset.id}-{filter_name}-{search}-{page}" + _suffix(conditions),
-        rows=6,
-    )
-    session.show_marked_row(dataset.id, None if position is None else rows[position])
-    with st.container(horizontal=True, vertical_alignment="center"):
-        downloads.csv_button(
-            "Download the verdicts (CSV)",
-            lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
-            "verdicts.csv",
-            help="All structures of the data set, not only those shown.",
+    left_column, right_column = st.columns([4, 3], gap="medium")
+    with left_column:
+        table = _shown_columns(tables.verdict_frame([verdict for _, verdict in numbered_verdicts]))
+        position = tables.pick(
+            tables.with_pictures(table, _pictures(dataset, numbered_verdicts)),
+            alt="Verdicts on the structures",
+            columns=tables.columns(table.columns.to_list()) | COLUMNS,
+            key=f"verdicts-{dataset.id}-{page}{suffix}",
+            rows=6,
         )
-        if total > ROWS:
-            pages = -(-total // ROWS)
-            st.pagination(pages, key=page_key, width=PAGER_WIDTH)
-            st.caption(f"{words.count(total, 'structure')} on {pages:,} pages")
-    is_filtered = conditions != StructureFilter()
-    _structure(dataset, numbered_verdicts, is_filtered=is_filtered)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            downloads.csv_button(
+                "Download the verdicts (CSV)",
+                lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
+                "verdicts.csv",
+                help="All structures of the data set, not only those shown.",
+            )
+            if total > ROWS:
+                st.pagination(-(-total // ROWS), key=page_key, width=PAGER_WIDTH)
+        _histogram(dataset, conditions.elements)
+    session.show_marked_row(dataset.id, None if position is None else rows[position])
+    with right_column:
+        _structure(dataset, numbered_verdicts, is_filtered=bool(suffix))
+
+
+def choose_conditions(
+    dataset: Dataset, counts: dict[str, int], elements: tuple[str, ...]
+) -> StructureFilter:
+    """Draw the filters and return what they, and the periodic table, select."""
+    offered = ["all", *(name for name, s in FILTERS.items() if s is not None and counts[s])]
+    name = st.segmented_control(
+        "Show",
+        offered,
+        default="all",
+        required=True,
+        key=f"verdict-filter-{dataset.id}",
+        label_visibility="collapsed",
+    )
+    search = st.text_input(
+        "Find",
+        placeholder="find an id, file or formula",
+        key="verdict-search",
+        width=200,
+        label_visibility="collapsed",
+    )
+    with st.popover("Gap and size", icon=":material/filter_alt:"):
+        gap_eV = _range("Gap", "(eV)", 0.1, key=f"gap-{{}}-{dataset.id}")
+        n_atoms = _range("Atoms", "", 1, key=f"atoms-{{}}-{dataset.id}")
+    return StructureFilter(FILTERS[name or "all"], search, elements, gap_eV, n_atoms)
+
+
+def _range(name: str, unit: str, step: float, *, key: str) -> tuple[Any, Any]:
+    """Draw the fields of both ends of a range; an empty field is no bound."""
+    low, high = (
+        column.number_input(
+            f"{label} {unit}".strip(), 0 * step, None, None, step, key=key.format(end)
+        )
+        for column, label, end in zip(
+            st.columns(2), (f"{name} from", f"{name} to"), ("from", "to"), strict=True
+        )
+    )
+    return low, high
+
+
+def _histogram(dataset: Dataset, elements: tuple[str, ...]) -> None:
+    """Draw the histogram of the known gaps above zero, unless all are equal."""
+    gaps = known_gaps(stores.library(), dataset.id, elements)
+    above_zero = gaps[gaps > ZERO_EV]
+    if not above_zero.size or above_zero.min() == above_zero.max():
+        return
+    n_metals = gaps.size - above_zero.size
+    left_out = f"; {words.count(n_metals, 'metal')} left out" if n_metals else ""
+    figure(
+        plots.gap_histogram,
+        above_zero,
+        key="gaps",
+        alt="Known gaps in eV",
+        caption=f"Known gaps{left_out}.",
+    )
 
 
 def _shown_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table without columns that say nothing, and with the file as the last.
 
-    These are gaps and reasons where there are none, a kind or a file that is the same for all
-    structures, and files that are named as the structures, unless some are refused. The others are
-    then whole in a narrow window.
+    These are verdicts that are all ready, gaps and reasons where there are none, a kind or a file
+    that is the same for all structures, and files that are named as the structures, unless some are
+    refused. The others are then whole in a narrow window.
     """
-    table = table[[*table.columns.drop("file"), "file"]]
-    names = table["file"].str.replace(r"^.*/|\.[A-Za-z]+$", "", regex=True)  # also of a zip
-    repeats_ids = names.equals(table["id"]) and not (table["status"] == "refused").any()
+    names = ["id", "gap_eV", "status", "problem", "formula", "n_atoms", "periodic", "file"]
+    table = table[names]
+    stems = table["file"].str.replace(r"^.*/|\.[A-Za-z]+$", "", regex=True)  # also of a zip
+    repeats_ids = stems.equals(table["id"]) and not (table["status"] == "refused").any()
     is_empty = {
         "gap_eV": table["gap_eV"].isna().all(),
         "problem": not table["problem"].any(),
@@ -112,14 +159,6 @@ def _shown_columns(table: pd.DataFrame) -> pd.DataFrame:
 def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
     usable = [None if verdict.status == "refused" else row for row, verdict in rows]
     return picture_addresses(dataset.id, usable)
-
-
-def _suffix(conditions: StructureFilter) -> str:
-    """Return the part of the table's key that says by what it is filtered besides the text."""
-    filters = [conditions.elements, conditions.gap_eV, conditions.n_atoms]
-    return (
-        "" if conditions == StructureFilter(conditions.status, conditions.search) else f"-{filters}"
-    )
 
 
 def _structure(
@@ -135,7 +174,6 @@ def _structure(
     verdict = None if row is None else row_verdict(stores.library(), dataset.id, row)
     if row is None or verdict is None:
         return
-    st.subheader("Structure", anchor=False)
     position = rows.index(row) if row in rows else -1
     with st.container(horizontal=True, vertical_alignment="center"):
         for label, icon, target in (
@@ -145,7 +183,6 @@ def _structure(
             exists = 0 <= target < len(rows)
             args = (dataset.id, rows[target] if exists else row)
             st.button(label, icon=icon, disabled=not exists, on_click=session.show_row, args=args)
-        st.caption("Choose a row of the table, or go through it.")
     if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key="structure"):
         _read_again(dataset)
 

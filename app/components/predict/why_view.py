@@ -26,26 +26,25 @@ from bandgap.predictions.explanations import (
     width_sentence,
 )
 
+_ALIKE = "These are the labelled structures that are most alike."
+_WEIGHTS = (
+    "Weight: how much the prediction rises per eV of this label. Change: the prediction minus the "
+    "one without this label"
+)
 _CAPTIONS = {
-    "kernel": "Weight: how much the prediction rises per eV of this label. The change is the "
-    "prediction minus the one without this label, at the same scales of the kernel.",
-    "draws": "Weight: how much the prediction rises per eV of this label. The change is an "
-    "estimate of the prediction minus the one without this label; see the notes.",
-    "few draws": "The run has too few draws for weights of labels: these are the labelled "
-    "structures that are most alike.",
-    "": "This method has no weights of labels: these are the labelled structures that are most "
-    "alike.",
+    "kernel": f"{_WEIGHTS}.",
+    "draws": f"{_WEIGHTS}, estimated.",
+    "few draws": f"The run has too few draws for weights of labels. {_ALIKE}",
+    "": f"This method has no weights of labels. {_ALIKE}",
 }
 
 
 def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
     """Draw the explanation of a row of a prediction of n structures, or its button."""
-    opened_key = f"why-opened-{prediction}"
-    job = explanation_job(stores.jobs(), run, prediction=prediction, n=n, row=row)
-    is_active = job is not None and job.active
-    st.session_state[opened_key] = is_active or st.session_state.get(opened_key, False)
-    with st.expander("Why this number", expanded=st.session_state[opened_key]):
-        if unfinished(job):
+    with st.expander("Why this number", on_change="rerun", key=f"why-{prediction}") as expander:
+        if not expander.open:
+            return
+        if unfinished(explanation_job(stores.jobs(), run, prediction=prediction, n=n, row=row)):
             return
         path = explanation_path(stores.home(), run.id, prediction, n=n, row=row)
         try:
@@ -62,8 +61,7 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
             "Compare it with the labels",
             icon=":material/help_center:",
             key=f"explain-{prediction}",
-            help="Which labelled structures carry this prediction, what makes its interval wide, "
-            "and which elements matter. Seconds in the background."
+            help="Which labels carry this prediction, and what makes its interval wide."
             + help_link("explanation/reading-a-result", "Why this number"),
         ):
             start = partial(start_explanation, stores.jobs(), stores.library(), run)
@@ -75,52 +73,42 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
     sentence = width_sentence(explained, typical_sd_eV=explanations.typical_sd_eV)
     st.markdown(f"**What makes the interval wide?** {sentence}")
     table = label_frame(explained)
-    pictures = pictures_of_ids(dataset, table["id"].tolist())
-    tables.show(
-        tables.with_pictures(table, pictures),
+    downloads.table_with_csv(
+        table,
+        "behind.csv",
         alt="Labelled structures behind this prediction",
         columns=COLUMNS,
         rows=len(table),
+        pictures=pictures_of_ids(dataset, table["id"].tolist()),
     )
-    downloads.csv_button("Download these structures (CSV)", lambda: table, "behind.csv")
     share = explanations.share
-    is_part = 0 < share < 0.995
     included = (
-        f" Methods with {words.percent(share)} of the weight are included." if is_part else ""
+        f" Methods with {words.percent(share)} of the weight are included."
+        if 0 < share < 0.995
+        else ""
     )
-    st.caption(
-        f"{_CAPTIONS[explanations.way]}{included}",
-        help="Both are explained in the notes."
-        + help_link("explanation/reading-a-result", "Why this number"),
-    )
+    link = help_link("explanation/reading-a-result", "Why this number")
+    st.caption(f"{_CAPTIONS[explanations.way]}{included}", help=link)
     if explained.features:
         parts = [f"{name}\u00a0{change:+.2f}\u00a0eV" for name, change in explained.features]
-        st.markdown(
-            f"**What matters?** {words.escaped(', '.join(parts))}",
-            help="Change of the prediction when all features with this element keep the mean value "
-            "of the labelled structures instead of their own. The changes do not add up, as a "
-            "distance between two elements counts for both."
-            + help_link("explanation/reading-a-result", "Why this number"),
-        )
+        st.markdown(f"**What matters?** {words.escaped(', '.join(parts))}", help=_MATTERS + link)
 
 
 def label_frame(explained: Explanation) -> pd.DataFrame:
     """Return the labels of an explanation; columns without any number are left out."""
-    table = pd.DataFrame(
-        {
-            "id": [label.id for label in explained.labels],
-            "gap_eV": [label.gap_eV for label in explained.labels],
-            "weight": [label.weight for label in explained.labels],
-            "change_eV": [label.change_eV for label in explained.labels],
-            "distance": [label.distance for label in explained.labels],
-        }
+    table = pd.DataFrame([vars(label) for label in explained.labels])
+    return table[["id", "gap_eV", "weight", "change_eV", "distance"]].dropna(
+        axis="columns", how="all"
     )
-    return table.dropna(axis="columns", how="all")
 
 
+_MATTERS = (
+    "Change of the prediction when all features with this element keep the mean value of the "
+    "labelled structures instead of their own. The changes do not add up."
+)
 COLUMNS: dict[str, Any] = tables.columns(["id"]) | {
     "gap_eV": tables.column("known (eV)", 70, "%.2f"),
     "weight": tables.column("weight", 60, "%.2f"),
     "change_eV": tables.column("change (eV)", 80, "%+.3f"),
-    "distance": tables.column("distance", 70, "%.3f"),
+    "distance": None,
 }

@@ -38,19 +38,16 @@ export default function ({data, parentElement, setStateValue}) {
         button.dataset.symbol = cell.symbol
         button.style.gridRow = cell.row
         button.style.gridColumn = cell.column
-        button.disabled = cell.value === ''
+        button.disabled = cell.share === null
         button.tabIndex = -1
         button.style.background = colour(cell.share)
         button.classList.toggle('strong', cell.share > 0.62)
-        button.classList.toggle('unseen', cell.unseen)
         button.title = cell.title
         button.setAttribute('aria-label', cell.title)
         button.setAttribute('aria-pressed', String(selected.has(cell.symbol)))
         const symbol = document.createElement('b')
         symbol.textContent = cell.symbol
-        const value = document.createElement('small')
-        value.textContent = cell.value
-        button.append(symbol, value)
+        button.append(symbol)
         button.onclick = () => {
             if (!selected.delete(cell.symbol)) selected.add(cell.symbol)
             button.setAttribute('aria-pressed', String(selected.has(cell.symbol)))

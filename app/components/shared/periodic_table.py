@@ -4,7 +4,7 @@ The component is inline (`periodic_table.js`): no frame, no further files, and i
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,9 @@ _F_BLOCK_ROW = {6: 9, 7: 10}  # lanthanides and actinides are below the others
 
 @dataclass(frozen=True)
 class ElementCell:
-    """What a cell shows: a number for its colour, the number as text, and the text of its title."""
+    """What a cell shows: a positive number for its colour, and the text of its title."""
 
     number: float
-    text: str
     title: str
 
 
@@ -46,22 +45,18 @@ def place_of(number: int) -> tuple[int, int]:
     return period, column
 
 
-def shares(numbers: Mapping[str, float], *, logarithmic: bool) -> dict[str, float]:
-    """Return the share of the colour of each element, from 0 for the smallest number to 1."""
-    scaled = {k: math.log(v) if logarithmic else v for k, v in numbers.items()}
-    low, high = min(scaled.values(), default=0.0), max(scaled.values(), default=0.0)
-    width = high - low
-    return {k: (v - low) / width if width else 1.0 for k, v in scaled.items()}
+def shares(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of the colour of each element by the logarithm of its number.
+
+    It is 0 for the smallest number and 1 for the largest.
+    """
+    low, high = min(numbers.values(), default=1.0), max(numbers.values(), default=1.0)
+    width = math.log(high / low)
+    return {k: math.log(v / low) / width if width else 1.0 for k, v in numbers.items()}
 
 
 def periodic_table(
-    cells: Mapping[str, ElementCell],
-    *,
-    selected: Sequence[str],
-    key: str,
-    label: str,
-    logarithmic: bool = False,
-    unseen: Collection[str] = (),
+    cells: Mapping[str, ElementCell], *, selected: Sequence[str], key: str, label: str
 ) -> tuple[str, ...]:
     """Draw the table and return the selected elements.
 
@@ -70,25 +65,21 @@ def periodic_table(
     cells
         Cells by symbol. Other elements are drawn, but cannot be selected.
     selected
-        Elements that are selected before the visitor has clicked. A new `key` starts with them.
+        Elements that are selected before the visitor has clicked.
     key
         Key of the component.
     label
         What the table shows, for screen readers.
-    logarithmic
-        Whether the colour follows the logarithm of the number.
-    unseen
-        Elements with a mark, such as those that a source model has not seen.
     """
     state: Any = st.session_state.get(key)
     clicked = None if state is None else state.get("elements")
     chosen_symbols = list(selected if clicked is None else clicked)
-    by_symbol = shares({k: cell.number for k, cell in cells.items()}, logarithmic=logarithmic)
+    by_symbol = shares({k: cell.number for k, cell in cells.items()})
     data = {
         "label": label,
         "selected": [symbol for symbol in chosen_symbols if symbol in cells],
         "cells": [
-            _cell(number, symbol, cells.get(symbol), by_symbol.get(symbol), symbol in unseen)
+            _cell(number, symbol, cells.get(symbol), by_symbol.get(symbol))
             for number, symbol in enumerate(ELEMENTS, start=1)
         ],
     }
@@ -98,19 +89,11 @@ def periodic_table(
 
 
 def _cell(
-    number: int, symbol: str, cell: ElementCell | None, share: float | None, is_unseen: bool
+    number: int, symbol: str, cell: ElementCell | None, share: float | None
 ) -> dict[str, object]:
     row, column = place_of(number)
-    mark = ", never seen by the source model" if is_unseen else ""
-    return {
-        "symbol": symbol,
-        "row": row,
-        "column": column,
-        "share": share,
-        "value": "" if cell is None else cell.text,
-        "title": symbol if cell is None else cell.title + mark,
-        "unseen": is_unseen,
-    }
+    title = symbol if cell is None else cell.title
+    return {"symbol": symbol, "row": row, "column": column, "share": share, "title": title}
 
 
 def _do_nothing() -> None:

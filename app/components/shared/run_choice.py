@@ -38,6 +38,7 @@ def choose(
     proposed: str | None = None,
     width: int | Literal["stretch"] = "stretch",
     help: str = "",
+    is_labelled: bool = True,
 ) -> str:
     """Draw a select box and return the selected id.
 
@@ -54,6 +55,8 @@ def choose(
         changes.
     proposed
         Id that is selected initially when the session has no choice; the first one by default.
+    is_labelled
+        Whether the label is shown, and not only read by a screen reader.
     """
     ids = list(names)
     present = session.selected_id(choice)
@@ -67,6 +70,7 @@ def choose(
         key=f"{key}-{ids[index]}-{len(ids)}" if key else None,
         width=width,
         help=help or None,
+        label_visibility="visible" if is_labelled else "collapsed",
     )
 
 

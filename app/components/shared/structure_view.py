@@ -27,29 +27,24 @@ _POSITIONS = {name: tables.column(name, format="%.3f") for name in ("x (Å)", "y
 
 def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     """Draw the structure of a row and its numbers; return False if its file cannot be read."""
-    st.markdown(f"**{words.escaped(verdict.id)}**")
+    st.markdown(f"**{words.escaped(verdict.id)}** {words.escaped(verdict.formula)}")
     if verdict.status == "refused":
         st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
         return True
     shape = _shape(path, row)
     if shape is None:
         return False
-    left_column, right_column = st.columns([3, 2], gap="medium")
-    with left_column:
-        _draw(shape, formula=verdict.formula, key=key)
-    with right_column:
-        if verdict.problem:
-            st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
+    _draw(shape, formula=verdict.formula, key=key)
+    if verdict.problem:
+        st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
+    with st.expander(f"Numbers and {words.count(shape.numbers.size, 'atom')}", key=f"of-{key}"):
         numbers = structure_numbers(shape, verdict)
         table = pd.DataFrame({"quantity": list(numbers), "value": list(numbers.values())})
-        tables.show(table, alt="Numbers of this structure", rows=20)
-        if "shortest contact" in numbers:
-            st.caption("A contact is a distance between atoms of two molecules.")
-        with st.expander(f"Atoms ({shape.numbers.size:,}), both tables as CSV"):
-            downloads.csv_button("Numbers above (CSV)", lambda: table, "structure.csv")
-            atoms = atom_table(shape)
-            alt = "Atoms of this structure"
-            downloads.table_with_csv(atoms, "atoms.csv", alt=alt, columns=_POSITIONS, rows=7)
+        alt = "Numbers of this structure"
+        downloads.table_with_csv(table, "structure.csv", alt=alt, rows=20)
+        atoms = atom_table(shape)
+        alt = "Atoms of this structure"
+        downloads.table_with_csv(atoms, "atoms.csv", alt=alt, columns=_POSITIONS, rows=7)
     return True
 
 

@@ -4,60 +4,122 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import streamlit as st
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
-from app.components.shared import stores, words
-from bandgap.foundation.errors import InputError
+from app.components.shared import frame, stores, words
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.demos import DEMOS
-from bandgap.jobs.rows import Dataset, Origin, Purpose
+from bandgap.jobs.rows import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_UPLOAD_BYTES,
+    Dataset,
+    Origin,
+    Purpose,
+)
 from bandgap.jobs.store import Job
 from bandgap.jobs.uploaded_gaps import TABLE_SUFFIXES, is_gap_table
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
 
 ACCEPTED = f"{NAMES}, or a zip of these"
+LIMITS = (
+    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
+    f"{words.size(MAX_UPLOAD_BYTES)} together."
+)
+TABLE_TYPES = ("csv", "tsv", "txt")
 
 
-def store_files(
-    files: Sequence[Any],
+def choose_files(
+    label: str,
+    accepted: str,
+    *,
+    form: str,
+    link: str,
+    types: Sequence[str] = (),
+    several: bool = False,
+) -> list[UploadedFile]:
+    """Draw the field for the files of a form, and return the chosen ones.
+
+    Parameters
+    ----------
+    label
+        Label of the field.
+    accepted
+        What the files are, for the help text.
+    form
+        Name of the form; a new instance of it has an empty field.
+    link
+        Link to the Guide (`help_link`).
+    types
+        Endings that the browser offers, all by default.
+    several
+        Whether several files can be chosen.
+    """
+    files = st.file_uploader(
+        label,
+        type=list(types) or None,
+        accept_multiple_files=several,
+        key=f"{form}-{label}-{session.form_key(form)}",
+        help=f"Accepted: {accepted}." + link,
+    )
+    return files if isinstance(files, list) else [files] if files else []
+
+
+def choose_table(label: str, accepted: str, **options: Any) -> UploadedFile | None:
+    """Draw the field for one table as `choose_files` does, and return it."""
+    return next(iter(choose_files(label, accepted, **{"types": TABLE_TYPES} | options)), None)
+
+
+def stored_files(
+    files: Sequence[UploadedFile],
+    accepted: str,
     *,
     form: str,
     purpose: Purpose,
     then: Callable[[Dataset], Job],
     name: str = "",
-) -> Dataset:
+) -> Dataset | None:
     """Store the files of a form as a data set; the same form instance gives the same data set.
+
+    Where there are none, or they exceed the limits, the page says so and None is returned.
 
     Parameters
     ----------
-    files
-        Uploaded files.
+    files, accepted
+        Uploaded files, and what is accepted.
     form
-        Name of the form, whose key gives the id of the data set.
+        Name of the form, whose key gives the id of the data set. It is renewed.
     purpose
         Purpose of the data set.
     then
         Submits the job of the data set.
     name
         Name of the data set; by default it is named after the files.
-
-    Raises
-    ------
-    InputError
-        The files exceed the limits.
     """
+    if not files:
+        st.error(f"No file was chosen. Accepted: {accepted}.")
+        return None
     contents = [(file.name, file.getvalue()) for file in files]
-    return stores.library().add_dataset(
-        session.workspace(),
-        name.strip() or default_name([text for text, _ in contents]),
-        purpose=purpose,
-        dataset_id=str(uuid.UUID(session.form_key(form))),
-        files=contents,
-        then=then,
-    )
+    try:
+        dataset = stores.library().add_dataset(
+            session.workspace(),
+            name.strip() or default_name([text for text, _ in contents]),
+            purpose=purpose,
+            dataset_id=str(uuid.UUID(session.form_key(form))),
+            files=contents,
+            then=then,
+        )
+    except BandgapError as error:
+        frame.problem(error)
+        return None
+    release(*files)
+    session.renew(form)
+    return dataset
 
 
 def release(*files: UploadedFile | None) -> None:

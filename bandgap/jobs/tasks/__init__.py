@@ -20,7 +20,6 @@ from bandgap.jobs.tasks import (
     prediction,
     proposing,
     sources,
-    structure_map,
     transfer,
 )
 
@@ -41,6 +40,5 @@ TASKS: Mapping[str, Task] = {
     "add_source": additions.add_source,
     "add_run": additions.add_run,
     "learning_curve": learning_curve.learning_curve,
-    "structure_map": structure_map.structure_map,
     "explain": explanation.explain,
 }

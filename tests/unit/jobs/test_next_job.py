@@ -200,7 +200,6 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
             add_folder(jobs.store, jobs.library, WS, folder),
             jobs.submit("import_folder", dataset=offered.id, entry="water.xyz"),
             jobs.submit("import_demo", dataset=demo.id),
-            jobs.submit("structure_map", dataset=dataset.id, run=run.run),
             jobs.submit("shapes", dataset=new.id),
             jobs.submit("shapes", dataset=new.id),
         ]

@@ -224,26 +224,10 @@ def test_parity_shows_intervals_whole_up_to_a_quarter_of_the_range_beyond_the_po
     assert fig.layout.legend.y >= 1.0  # above the bars
 
 
-def test_most_frequent_elements_are_shown_and_each_is_named() -> None:
-    fig = plots.element_counts({f"E{k}": k for k in range(61)}, n=120)
-    assert fig.data[0].x[0] == "E60" and len(fig.data[0].x) == 20
-    assert fig.layout.xaxis.tickmode == "linear"
-    assert fig.data[0].customdata[0] == pytest.approx(100 * 60 / 120)
-
-
-@pytest.mark.parametrize("sizes", [[12], [1, 1, 2], [4, 1000]], ids=["one", "small", "wide"])
-def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
-    fig = plots.size_histogram(sizes)
-    assert sum(fig.data[0].y) == len(sizes)
-    assert all(width >= 1 and width == int(width) for width in fig.data[0].width)
-    assert fig.layout.xaxis.title.text == "atoms"
-
-
-def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
-    fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
-    assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
-    assert (
-        list(fig.data[0].marker.color).count(plots.MIND) == 1
-        and fig.data[0].marker.color[-1] == plots.MIND
-    )
-    assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"
+def test_law_is_dotted_beyond_the_labels_of_the_run() -> None:
+    law = pd.DataFrame({"n": [50, 100, 150, 200], "kind": "power law", "rmse_eV": 0.3})
+    law["lower_eV"], law["upper_eV"] = 0.2, 0.4
+    fits = law.head(2).assign(kind="fit")
+    fig = plots.error_by_labels_figure(pd.concat([fits, fits.assign(kind="mean"), law]), n=100)
+    lines = {trace.line.dash: list(trace.x) for trace in fig.data if trace.line.dash}
+    assert lines == {"solid": [50, 100], "dot": [100, 150, 200]}
