@@ -106,8 +106,9 @@ Source = Annotated[
     Path,
     typer.Option(
         metavar="DIR",
-        help="Folder that `bandgap train-source(s)` wrote; demo and inorganic: the shipped ones; "
-        "none, for methods without transfer: a descriptor for the elements of the structures.",
+        help="Folder that `bandgap train-source(s)` wrote; demo, inorganic and pbe: the "
+        "shipped ones; none, for methods without transfer: a descriptor for the elements of the "
+        "structures.",
     ),
 ]
 OwnPreset = Annotated[

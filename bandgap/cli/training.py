@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 def source_path(source: Path) -> Path | None:
     """Return the folder of a source.
 
-    Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and
-    "none" is None.
+    Unless there is a folder of this name, "demo", "inorganic" and "pbe" are the shipped sources,
+    and "none" is None.
     """
     from bandgap.datasets.demo_files import folder_of_source
+    from bandgap.datasets.shipped_models import note_on
 
+    if note := note_on(source):
+        print_note(note)
     return folder_of_source(source)
 
 
@@ -41,7 +44,7 @@ def check_source(folder: Path | None) -> None:
     """Raise ArtifactError unless there is no source, or the folder has the manifest of one."""
     from bandgap.storage.manifests import manifest_kind, read_manifest
 
-    if folder is not None and manifest_kind(folder) != "sources":
+    if folder is not None and manifest_kind(folder) not in ("run", "sources"):
         read_manifest(folder, kind="source")
 
 

@@ -52,13 +52,18 @@ def inorganic_source_folder() -> Path:
 def folder_of_source(source: Path | str | None) -> Path | None:
     """Return the folder of a source model.
 
-    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models, and
-    "none" is None. Raises InputError if `source` is not a path.
+    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models,
+    "pbe" is the shipped model of PBE gaps, and "none" is None. Raises InputError if `source` is not
+    a path.
     """
     if source is None:
         return None
     folder = as_folder(source, name="source")
     shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
-    if folder.exists() or str(folder) not in (*shipped, "none"):
-        return folder
-    return None if str(folder) == "none" else shipped[str(folder)]()
+    if folder.exists() or str(folder) == "none":
+        return folder if folder.exists() else None
+    if str(folder) in shipped:
+        return shipped[str(folder)]()
+    from bandgap.datasets.shipped_models import model_names, shipped_folder
+
+    return shipped_folder(str(folder)).path if str(folder) in model_names() else folder

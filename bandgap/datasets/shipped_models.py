@@ -7,7 +7,7 @@ The entry `about` of their manifests has `title`, `rmse_eV` of structures of oth
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bandgap.datasets.demo_files import data_folder
 from bandgap.descriptors.potentials import NONE, POTENTIALS
@@ -15,6 +15,7 @@ from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.manifests import read_manifest
 
+MODEL: Final = "pbe"
 _WITHOUT_POTENTIAL = "-composition"  # ends the name of the model for machines without the extra
 
 
@@ -62,10 +63,17 @@ def shipped_folder(name: str) -> ModelFolder:
     rmse_eV = about_model(read_manifest(substitute, kind="run"))["rmse_eV"]
     return ModelFolder(
         substitute,
-        f"The package {potential.package} is not installed, so {substitute.name} predicts, with an "
+        f"The package {potential.package} is not installed, so {substitute.name} is used, with an "
         f"RMSE of {rmse_eV:.2f} eV instead of {about_model(manifest)['rmse_eV']:.2f} eV. The extra "
         f"{potential.extra} installs it.",
     )
+
+
+def note_on(source: Path | str) -> str:
+    """Return why another model than the one of this name is the source, "" if it is not."""
+    name = str(source)
+    is_model = not Path(source).exists() and name in model_names()
+    return shipped_folder(name).note if is_model else ""
 
 
 def about_model(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bandgap.datasets.shipped_models import MODEL, shipped_folder
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.damage import read_json
-from bandgap.jobs.demos import DEMOS, Demo
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.job_process import set_up_process
@@ -41,13 +42,14 @@ def register_all(folder: str) -> None:
 
 def register_sources(library: Library) -> None:
     """Register the source models that are shipped, with their cards."""
-    library.register_sources({demo.source: _source_entry(demo) for demo in DEMOS.values()})
+    folders = {demo.source: (demo.source_title, demo.folder()) for demo in DEMOS.values()}
+    folders[MODEL] = ("crystals of 86 elements", shipped_folder(MODEL).path)
+    library.register_sources({name: _source_entry(*parts) for name, parts in folders.items()})
 
 
-def _source_entry(demo: Demo) -> SourceEntry:
-    folder = demo.folder()
+def _source_entry(title: str, folder: Path) -> SourceEntry:
     card: dict[str, Any] = read_json(folder / "manifest.json")["card"]
-    return SourceEntry(f"{demo.source_title} ({card['level_of_theory']})", str(folder), card)
+    return SourceEntry(f"{title} ({card['level_of_theory']})", str(folder), card)
 
 
 def register_methods(library: Library) -> None:

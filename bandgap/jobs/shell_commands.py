@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bandgap.datasets.shipped_models import MODEL
 from bandgap.jobs.demos import DEMOS
 from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.sources.cards import NO_SOURCE
@@ -21,7 +22,8 @@ _LABEL_OPTIONS = {
     "column": "--column",
     "id_column": "--id-column",
 }
-_SHIPPED = tuple(demo.source for demo in DEMOS.values())  # names that the command line accepts
+# Names that the command line accepts.
+_SHIPPED = (*(demo.source for demo in DEMOS.values()), MODEL)
 
 
 def stored_command(manifest: Mapping[str, Any], *, source: str = "") -> str:

@@ -7,9 +7,9 @@ import shutil
 import uuid
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from bandgap.datasets.shipped_models import ModelFolder, about_model, shipped_folder
+from bandgap.datasets.shipped_models import MODEL, ModelFolder, about_model, shipped_folder
 from bandgap.jobs.added_runs import RUNS, fingerprint_of_data, list_run
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.home import owner_only
@@ -18,8 +18,6 @@ from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import TransferRequest
 from bandgap.storage.manifests import read_manifest
-
-MODEL: Final = "pbe"
 
 
 def shipped_run(library: Library, workspace: str) -> RunRow:

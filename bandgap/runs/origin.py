@@ -22,7 +22,7 @@ from bandgap.sources.no_source import (
     potential_obstacle_for,
     refuse_descriptor_with_source,
 )
-from bandgap.sources.overlap import load_keys, overlap
+from bandgap.sources.overlap import Overlap, load_keys, overlap
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import source_fingerprint
 from bandgap.structures import StructureRecord
@@ -106,7 +106,10 @@ class Origin:
                 "overlap": None,
             }
         folder = self.sources.folder
-        source_structures = load_keys(folder)
+        keys = load_keys(folder)
+        near_copies = near_copies_in_source(folder, records)
+        overlaps = Overlap(len(records)) if keys is None else overlap(keys, records)
+        is_unknown = keys is None and near_copies is None
         source_species = self.stored[0][head].descriptor.species
         new_elements = [
             element for element in self.descriptor.species if element not in source_species
@@ -125,14 +128,7 @@ class Origin:
             "card": card,
             "members": len(models),
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": None
-            if source_structures is None
-            else to_dict(
-                replace(
-                    overlap(source_structures, records),
-                    near_copies=near_copies_in_source(folder, records),
-                )
-            ),
+            "overlap": None if is_unknown else to_dict(replace(overlaps, near_copies=near_copies)),
         } | ({"new_elements": new_elements} if new_elements else {})
 
 

@@ -115,6 +115,10 @@ def overlap_sentence(overlap: Mapping[str, int | None]) -> str:
     'the source data, 7 have a near-copy in them and 12 contain a bonded unit of the source data'
     """
     near_copies = overlap.get("near_copies")
+    if overlap["structures"] is None:
+        return (
+            f"of {overlap['n']:,} structures, {near_copies:,} have a near-copy in the source data"
+        )
     near = "" if near_copies is None else f", {near_copies:,} have a near-copy in them"
     return (
         f"of {overlap['n']:,} structures, {overlap['structures']:,} are in the source data{near}"

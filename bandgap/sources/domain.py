@@ -5,6 +5,7 @@ A source stores the directions of up to 1,000 of its training structures. The di
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.predictions.domain import FAR, MAX_ROWS, Domain, Judgement, fit_domain
+from bandgap.sources.model import SourceModel
 from bandgap.sources.sets import open_sources
-from bandgap.sources.stored import load_source
 from bandgap.storage.stored_fields import load_fields, save_fields
 from bandgap.structures import StructureRecord
 
@@ -93,8 +94,10 @@ def judge(
     that are nearer to their nearest structure. Refused structures and those with elements that the
     descriptor lacks have no distance.
     """
-    descriptor = _descriptor(folder)
+    model = _first_model(folder)
+    descriptor = model.descriptor
     domain = load_domain(folder, cache=cache, progress=progress)
+    domain = replace(domain, source_species=domain.source_species or model.card.elements)
     source_species = set(domain.source_species)
     unseen = [sorted(elements_of(record) - source_species) for record in records]
     judgements: list[Judgement] = []
@@ -157,7 +160,7 @@ def _domain_of_shipped(
         np.random.default_rng(0).choice(len(records), min(MAX_ROWS, len(records)), replace=False)
     )
     selection = [records[row] for row in rows]
-    descriptor = _descriptor(folder)
+    descriptor = _first_model(folder).descriptor
     features = featurize(selection, descriptor, cache=cache, progress=progress).features
     return fit_domain(
         similarity_features(features, descriptor),
@@ -167,9 +170,9 @@ def _domain_of_shipped(
     )
 
 
-def _descriptor(folder: Path) -> DescriptorConfig:
-    first = next(iter(open_sources(folder).members[0].values()))
-    return load_source(first, verify=False, extras=False).descriptor
+def _first_model(folder: Path) -> SourceModel:
+    members = open_sources(folder).load(verify=False, extras=False)
+    return next(iter(members[0].values()))
 
 
 def _judgement_text(record: StructureRecord, unseen: Sequence[str], judgement: Judgement) -> str:

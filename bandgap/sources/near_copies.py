@@ -132,7 +132,8 @@ def near_copies_in_source(folder: Path, records: Sequence[StructureRecord]) -> i
     arrays = load_arrays(folder)
     if arrays is not None and set(NAMES) <= arrays.keys():
         formulas = arrays["formulas"].view(np.uint64)  # stored as signed
-        stored = StoredDistances(formulas, arrays["ends"], arrays["values"])
+        n_nearest = int(arrays.get("n_nearest", N_NEAREST))
+        stored = StoredDistances(formulas, arrays["ends"], arrays["values"], n_nearest)
         return stored.n_near_copies(records)
     source_records = shipped_records(folder)
     if source_records is None:

@@ -18,8 +18,9 @@ from ase import Atoms
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from bandgap.foundation.damage import DAMAGE
+from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
 from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.stored_fields import WORDS
 from bandgap.storage.tensors import save_tensors
 from bandgap.structures import StructureRecord
 from bandgap.structures.bonds import bonds, molecules
@@ -51,16 +52,16 @@ class Overlap:
     n
         Number of target structures.
     structures
-        How many of them the source was trained on.
+        How many of them the source was trained on; None for a shipped model, which has no keys.
     molecules
-        How many contain at least one molecule of the source data.
+        How many contain at least one molecule of the source data; None for a shipped model.
     near_copies
         How many have a near-copy in the source data, or are in them; None if it is not known.
     """
 
     n: int
-    structures: int
-    molecules: int
+    structures: int | None = None
+    molecules: int | None = None
     near_copies: int | None = None
 
 
@@ -114,18 +115,26 @@ def save_keys(
 def load_keys(folder: Path) -> SourceKeys | None:
     """Return the keys of a source, or None if it has none; raise ArtifactError if damaged."""
     arrays = load_arrays(folder)
-    if arrays is None:
+    if arrays is None or "n_nearest" in arrays:
         return None
     return SourceKeys(*(arrays[name].view(np.uint64) for name in ("structures", "molecules")))
 
 
 def load_arrays(folder: Path) -> dict[str, NDArray[Any]] | None:
-    """Return the stored arrays by name, None if there are none; raise ArtifactError if damaged."""
+    """Return the stored arrays by name, None if there are none; raise ArtifactError if damaged.
+
+    Those of a shipped model are distances, and the number of atoms `n_nearest` to which they are.
+    """
     path = folder / KEYS
     if not path.is_file():
         return None
     try:
         arrays = {name: tensor.numpy() for name, tensor in load_file(path).items()}
+        if WORDS in arrays:
+            plain = parse_json(arrays[WORDS].tobytes(), what=WORDS, max_bytes=MAX_JSON_BYTES)
+            n_nearest = np.array(plain["distances"]["n_nearest"])
+            arrays = {name.removeprefix("distances."): array for name, array in arrays.items()}
+            return {**arrays, "n_nearest": n_nearest}
         return {"structures": arrays["structures"], "molecules": arrays["molecules"], **arrays}
     except DAMAGE as error:
         raise ArtifactError(

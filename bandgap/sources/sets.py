@@ -1,7 +1,8 @@
 """Stored sources of several networks and outputs: a folder for each source model, and a manifest.
 
 A folder of kind "sources" lists its members (networks), each with a source folder for every output.
-A plain source folder is a source of one network with one output.
+A plain source folder is a source of one network with one output. A shipped model of gaps is one of
+several networks (`sources.run_networks`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from bandgap.foundation.errors import ArtifactError, ConfigError
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.joint import Head
 from bandgap.sources.model import SourceModel
+from bandgap.sources.run_networks import KIND as RUN
+from bandgap.sources.run_networks import networks_of_run
 from bandgap.sources.stored import load_source, save_source
 from bandgap.storage.manifests import (
     MANIFEST,
@@ -42,12 +45,15 @@ class StoredSources:
         Numbers of rows of the sets, by name; empty for a plain source.
     training
         Settings of the joint training.
+    is_run
+        Whether it is a shipped model, whose folder has all networks.
     """
 
     folder: Path
     members: tuple[Mapping[str, Path], ...]
     sizes: Mapping[str, int] = field(default_factory=dict)
     training: JointTrainingConfig = field(default_factory=JointTrainingConfig)
+    is_run: bool = False
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -81,6 +87,8 @@ class StoredSources:
         """
         if head is not None:
             self._check(head)
+        if self.is_run:
+            return networks_of_run(self.folder)
         names = self.heads if head is None else (head,)
         return [
             {name: load_source(member[name], verify=verify, extras=extras) for name in names}
@@ -98,6 +106,8 @@ class StoredSources:
 def open_sources(folder: Path | str) -> StoredSources:
     """Return the source models of a folder; raise ArtifactError if it is no source or damaged."""
     path = Path(folder)
+    if manifest_kind(path) == RUN:
+        return StoredSources(path, ({"": path},), is_run=True)
     if manifest_kind(path) != KIND:
         read_manifest(path, kind="source")
         return StoredSources(path, ({"": path},))

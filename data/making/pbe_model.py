@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from bandgap.datasets.table import LabelledSet, learnable
+from bandgap.datasets.table import LabelledSet, elements_of, learnable
 from bandgap.descriptors import config_for
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.config import to_dict
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.predictions.gap_distribution import ZERO_EV
 from bandgap.runs.explanation import save_labels
@@ -24,6 +25,7 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.runs.split_rows import formula_numbers
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
+from bandgap.sources.model import SourceCard
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures.near_copies import NearCopies
 from bandgap.structures.reading import read_paths
@@ -47,6 +49,7 @@ SENTENCES: Final = (
     "With 50 labels of your own level of theory, train a model of that level: page Train, or "
     "bandgap transfer in a shell.",
 )
+DATA_SET: Final = "Materials Project, PBE gaps"
 NOT_FOR: Final = "measured gaps, disordered crystals, surfaces, molecules"
 
 
@@ -115,7 +118,7 @@ def _describe(
     run_records = [record_of[id_] for id_ in (*split["train"], *split["test"])]
     save_known(folder, NearCopies(run_records, n_nearest=N_NEAREST), n_learned=len(split["train"]))
     metrics = manifest["metrics"]
-    manifest["inputs"] = {"data_set": "Materials Project, PBE gaps"}
+    manifest["inputs"] = {"data_set": DATA_SET}
     label_of = {record.id: gap for record, gap in zip(data.records, data.gaps_eV, strict=True)}
     shown_ids = split["train"][:N_LABELS]
     descriptor = load_run(folder, verify=False).descriptor
@@ -137,4 +140,16 @@ def _describe(
         "coverage_95": metrics["coverage_95"],
         "sentences": SENTENCES,
     }
+    learned = [record_of[id_] for id_ in split["train"] if label_of[id_] > ZERO_EV]
+    n_gaps = len(learned)
+    card = SourceCard(
+        data=(DATA_SET,),
+        n_structures=n_gaps,
+        elements=tuple(sorted(set().union(*map(elements_of, learned)))),
+        level_of_theory="PBE",
+        licence=LICENCE,
+        n_held_out=n_gaps,
+        held_out_rmse_eV=manifest["diagnostics"]["cv_rmse_eV"],
+    )
+    manifest["card"] = to_dict(replace(card, validation_rmse_eV=card.held_out_rmse_eV))
     path.write_text(json.dumps(manifest, separators=(",", ":")), encoding="utf-8")

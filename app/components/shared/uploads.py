@@ -11,6 +11,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
 from app.components.shared import frame, stores, words
+from bandgap.datasets.shipped_models import MODEL
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import (
@@ -196,7 +197,8 @@ def add_demo(origin: Origin = "demo") -> None:
     )
     submit_import(dataset)
     session.choose("data", dataset.id)
-    if session.selected_id("source") in {NO_SOURCE, *(other.source for other in DEMOS.values())}:
+    shipped = {NO_SOURCE, MODEL, *(other.source for other in DEMOS.values())}
+    if session.selected_id("source") in shipped:
         session.choose("source", "")
 
 

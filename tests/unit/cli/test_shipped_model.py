@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import bandgap
+from bandgap.datasets.demo_files import data_folder, folder_of_source
 from bandgap.predictions.table import read_predictions_csv
+from bandgap.storage.manifests import read_manifest
 from tests.unit.cli.conftest import Run
 
 CIFS = bandgap.unlabelled_cifs()[:3]
@@ -33,7 +35,7 @@ def test_compute_next_ranks_for_a_window_without_the_potential_and_says_so(
     out = tmp_path / "next.csv"
     ranked = run("compute-next", "--model", "pbe", *STRUCTURES, "--window", "1:3", "--out", out)
     assert ranked.exit_code == 0, ranked.stderr
-    assert "pbe-composition predicts" in ranked.stderr
+    assert "pbe-composition is used" in ranked.stderr
     assert len(out.read_text().splitlines()) == 1 + len(CIFS)
 
 
@@ -50,3 +52,17 @@ def test_explain_lists_the_nearest_labels_of_the_shipped_model(run: Run, tmp_pat
     explained = run("explain", "pbe", "--new", CIFS[0], "--out", out)
     assert explained.exit_code == 0, explained.stderr
     assert out.read_text().count(",label,mp-") == 5
+
+
+def test_command_without_the_potential_starts_from_the_model_that_needs_none(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "chgnet", None)
+    assert folder_of_source("pbe") == data_folder() / "models" / "pbe-composition"
+    crystals = data_folder() / "inorganic" / "target.extxyz.gz"
+    options = ("--structures", crystals, "--label", "gap_eV", "--method", "last_layer_ridge")
+    out = tmp_path / "run"
+    transferred = run("transfer", "--source", "pbe", *options, "--n", "10", "--out", out)
+    assert transferred.exit_code == 0, transferred.stderr
+    assert "so pbe-composition is used" in transferred.stderr
+    assert read_manifest(out, kind="run")["inputs"]["source"] == "pbe"

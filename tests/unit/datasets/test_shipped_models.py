@@ -32,7 +32,7 @@ def test_pbe_without_its_potential_is_the_model_that_needs_none(
     monkeypatch.setitem(sys.modules, "chgnet", None)
     model_folder = find_model("pbe")
     assert model_folder.path == MODELS / "pbe-composition"
-    assert "is not installed, so pbe-composition predicts, with an RMSE of" in model_folder.note
+    assert "is not installed, so pbe-composition is used, with an RMSE of" in model_folder.note
     assert find_model("pbe-composition").note == ""
 
 
