@@ -216,9 +216,7 @@ class Method:
             baseline, residuals_eV = fit_baseline(
                 source, data.features, data.gaps_eV, column=n_features, with_source=self.transfers
             )
-            data = TargetData(
-                data.features[:, :n_features], residuals_eV, groups=data.groups
-            )
+            data = TargetData(data.features[:, :n_features], residuals_eV, groups=data.groups)
         posterior = self.fit(source, data, config, fitting)
         if baseline is None:
             return posterior

@@ -196,9 +196,7 @@ def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, tar
     Its latent variance is about zero.
     """
     networks = [two_heads(source_of, seed=0)]
-    posterior = fit(
-        networks[0]["b"], target, QUICK, Fitting(0, networks=networks, head="b")
-    )
+    posterior = fit(networks[0]["b"], target, QUICK, Fitting(0, networks=networks, head="b"))
     quiet = posterior.theta.copy()
     quiet[:, -1] = -6.0
     draws = dataclasses.replace(posterior, theta=quiet).predictive_draws(target.features)
