@@ -20,7 +20,7 @@ st.set_page_config(
 
 
 def navigation() -> StreamlitPage:
-    """Return the page of the address. Propose is listed only where the data are molecules."""
+    """Return the page of the address. Propose is listed only where runs learned from molecules."""
     workspace = session.workspace_or_none() or session.parameter("ws")
     return st.navigation(
         {

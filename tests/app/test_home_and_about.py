@@ -17,6 +17,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import MAIN, Workspace, texts
+from tests.app.page_sizes import page_size
 from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source
 
@@ -71,6 +72,8 @@ def test_data_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
         box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value
     ]
     assert ticked_methods == ["method-stacking-alone"]
+    size = page_size(at)  # with all methods
+    assert not size.is_too_large, size.row("train")
 
 
 def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(

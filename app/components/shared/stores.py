@@ -169,8 +169,10 @@ def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
 
 
 def has_molecules(workspace: str) -> bool:
-    """Return whether a workspace has a data set of molecules or molecular crystals."""
-    return any(_of_dataset(are_molecules, dataset) for dataset in library().datasets(workspace))
+    """Return whether a run of a workspace learned from molecules or molecular crystals."""
+    learned = {run.dataset for run in library().runs(workspace)}
+    datasets = [dataset for dataset in library().datasets(workspace) if dataset.id in learned]
+    return any(_of_dataset(are_molecules, dataset) for dataset in datasets)
 
 
 def contains_metals(dataset: Dataset) -> bool:
