@@ -132,6 +132,7 @@ def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
 ) -> None:
     at = visit("predict", **alice.choices)
     for row in (0, 1):
+        at.session_state[f"next-{alice.prediction}"] = True
         at.session_state[f"predicted-{alice.prediction}-all-"] = {
             "selection": {"rows": [row], "columns": [], "cells": []}
         }

@@ -1,67 +1,38 @@
-"""Columns of the table of verdicts on the page Data: those that say nothing are left out."""
+"""Columns of the table of verdicts on the page Data that are shown at first sight."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from app.components.data.verdict_view import _shown_columns
+from app.components.data.verdict_view import column_settings
+from app.components.shared.tables import verdict_frame
+from bandgap.jobs.rows import Verdict
 
-ALWAYS = ["id", "status", "formula", "n_atoms"]
-
-
-def columns_of_table(**changed: list[object]) -> list[str]:
-    table = pd.DataFrame(
-        {
-            "id": ["salt", "ice"],
-            "file": ["salt.cif", "ice.cif"],
-            "status": ["ready", "ready"],
-            "gap_eV": [float("nan"), float("nan")],
-            "problem": ["", ""],
-            "formula": ["NaCl", "H2O"],
-            "n_atoms": [8, 12],
-            "periodic": ["crystal", "crystal"],
-        }
-    )
-    return list(_shown_columns(table.assign(**changed)))
+WIDTH = 470 - 40 - 92  # pixels beside the structure at 1280, without the marks and pictures
+SALT = Verdict("salt", "salt.cif", "ready", "", "NaCl", 8, True, None, {})
+REFUSED = Verdict("ice", "ice.cif", "refused", "no cell", "", 0, False, None, {})
 
 
 @pytest.mark.parametrize(
-    "files",
-    [["salt.cif", "ice.cif"], ["all.zip/a/salt.cif", "all.zip/b/ice.cif"], ["all.extxyz"] * 2],
-    ids=["files", "zip", "one file"],
-)
-def test_columns_that_say_nothing_are_left_out(files: list[object]) -> None:
-    assert columns_of_table(file=files) == ALWAYS
-
-
-@pytest.mark.parametrize(
-    ("changed", "columns"),
+    ("verdicts", "gap_eV", "columns"),
     [
-        ({"file": ["POSCAR-1", "POSCAR-2"]}, ["file"]),
-        ({"gap_eV": [float("nan"), 6.5]}, ["gap_eV"]),
-        ({"periodic": ["crystal", "molecule"]}, ["periodic"]),
-        # The file that has to be mended is named.
-        ({"status": ["refused", "ready"], "problem": ["no cell", ""]}, ["problem", "file"]),
+        ([SALT], np.nan, ["id", "status", "formula"]),
+        ([SALT], 8.5, ["id", "status", "gap_eV", "formula"]),
+        ([SALT, REFUSED], np.nan, ["id", "status", "problem"]),
     ],
-    ids=["other names", "gaps", "kinds", "refused"],
+    ids=["ready", "gaps", "refused"],
 )
 def test_columns_that_say_something_are_shown(
-    changed: dict[str, list[object]], columns: list[str]
+    verdicts: list[Verdict], gap_eV: float, columns: list[str]
 ) -> None:
-    assert set(columns_of_table(**changed)) == {*ALWAYS, *columns}
+    table = verdict_frame(verdicts).assign(gap_eV=gap_eV)
+    shown = {name: s["width"] for name, s in column_settings(table).items() if s is not None}
+    assert list(shown) == columns
+    assert sum(shown.values()) <= WIDTH + (60 if "problem" in shown else 0)
 
 
-def test_single_structure_has_its_kind_and_its_file() -> None:
-    table = pd.DataFrame(
-        {
-            "id": ["salt"],
-            "file": ["salt.cif"],
-            "status": ["ready"],
-            "gap_eV": [5.0],
-            "problem": [""],
-            "formula": ["NaCl"],
-            "n_atoms": [8],
-            "periodic": ["crystal"],
-        }
-    )
-    columns = ["id", "gap_eV", "status", "formula", "n_atoms", "periodic", "file"]
-    assert list(_shown_columns(table)) == columns
+def test_hidden_columns_are_in_the_menu_of_the_table() -> None:
+    settings = column_settings(pd.DataFrame(verdict_frame([SALT])))
+    assert [name for name, s in settings.items() if s is None] == [
+        *("file", "gap_eV", "problem", "n_atoms", "periodic"),
+    ]

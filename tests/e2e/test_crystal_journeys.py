@@ -21,6 +21,7 @@ from playwright.sync_api import Page, TimeoutError, expect
 from bandgap.datasets.demo import data_folder
 from tests.e2e.browsing import expect_ready, picture
 from tests.e2e.conftest import Server
+from tests.e2e.test_journey import UREA
 
 pytestmark = pytest.mark.browser
 
@@ -70,8 +71,7 @@ def bring(page: Page, server: Server, archive: bytes, table: bytes, *, level: st
     upload(page, "crystals.zip", archive)
     page.get_by_role("button", name="Check the files").click()
     expect(page.get_by_text(re.compile(rf"{n} ready"))).to_be_visible(timeout=SOON_MS)
-    page.get_by_text("Known gaps", exact=True).click()
-    upload(page, "gaps.csv", table)
+    upload(page, "gaps.csv", table)  # the section Known gaps is open where there are none
     page.get_by_label("Level of theory", exact=True).first.fill(level)
     page.get_by_role("button", name="Match the gaps").click()
     expect(page.get_by_text(f"{n} gaps from gaps.csv")).to_be_visible(timeout=SOON_MS)
@@ -200,6 +200,23 @@ def extxyz_frames(n: int, name: str = "crystals.extxyz.gz") -> list[bytes]:
         frames = [*frames, text.encode()]
         at = end
     return frames
+
+
+def test_own_cifs_without_labels_get_gaps_in_three_clicks(page: Page, server: Server) -> None:
+    """The clicks are the button on Home, the choice of the files, and Predict."""
+    page.goto(server.address)
+    page.get_by_role("button", name="Predict band gaps of my crystals").click()
+    expect_ready(page, "Predict")
+    upload(page, "urea.cif", UREA.encode())
+    page.get_by_role("button", name="Predict", exact=True).click()
+    expect(page.get_by_text("1 structure predicted")).to_be_visible(timeout=TRAINED_MS)
+    keep(page, "own-predict")
+    expect(page.get_by_text(re.compile("^Formula: C2H8N4O2"))).to_be_visible()
+    expect(page.get_by_text("These are PBE gaps.")).to_be_visible()
+    # sd, file and distance are one click away, in the table's own menu of columns
+    page.get_by_test_id("stDataFrame").hover()
+    page.get_by_role("button", name="Show/hide columns").click()
+    expect(page.get_by_text("sd_eV", exact=True).last).to_be_visible()
 
 
 @pytest.mark.soak

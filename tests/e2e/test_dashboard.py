@@ -36,7 +36,7 @@ PHONE = 400
 LINE = 40  # pixels
 TALLEST_ON_PHONE = 2600  # pixels of a page as it opens
 TOUR = {  # name of the picture in the README, and its first text
-    "Data": ("tour-1-data", "Crystal structures and the band gaps"),
+    "Data": ("tour-1-data", "Structures and their known band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
     "Posterior": ("tour-3-posterior", "held-out structures the error is"),
     "Predict": ("tour-4-predict", "structures predicted"),
@@ -201,9 +201,12 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     tab_to(page, forward)
     page.keyboard.press("Enter")
     expect_ready(page, "Predict")
-    tab_to(page, page.get_by_role("radio", name="New files"))
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("combobox", name="Data set")).to_be_visible()
+    box = page.get_by_role("combobox", name="Structures")
+    tab_to(page, box)
+    page.keyboard.type("crystals")
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("crystals")
+    expect_ready(page, "Predict")
     tab_to(page, page.get_by_role("button", name="Predict", exact=True))
 
 

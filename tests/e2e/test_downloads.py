@@ -17,7 +17,7 @@ from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import EXTXYZ
 from benchmarks.sample_workspace import SampleWorkspace
-from tests.e2e.browsing import PAGES, connections, expect_ready, expect_run, expect_settled
+from tests.e2e.browsing import PAGES, expect_ready, expect_settled
 from tests.e2e.conftest import Dashboard, copied_dashboard, serving
 from tests.unit.calculations.vasprun_text import vasprun
 
@@ -29,7 +29,7 @@ EXPORTING = "Result"
 # Ends of the names of files that a page offers; those of jobs, folds and tabs are among them.
 ENDS = {
     "Data": (
-        *("verdicts.csv", "structure.csv", "atoms.csv", "quantiles.csv", "elements.csv"),
+        *("verdicts.csv", "structure.csv", "atoms.csv"),
         *("domain.csv", "calculations.csv", FIGURE),
     ),
     "Source models": ("sources.csv", FIGURE),
@@ -101,19 +101,13 @@ def test_every_download_of_a_page_arrives_whole(
 
 
 def views(page: Page, dashboard: Dashboard, title: str) -> Iterator[None]:
-    """Open a page, and show all that its tabs hide, or the views of the page Data, in turn."""
-    sockets = connections(page)
+    """Open a page, and show all that its tabs hide in turn."""
     page.goto(dashboard.at(PAGES[title], **dashboard.choices))
     expect_settled(page, title)
     yield
     main = page.get_by_test_id("stMain")
     for tab in main.get_by_role("tab").all()[1:]:
         tab.press("Enter")
-        expect_ready(page, title)
-        yield
-    for view in main.locator(".st-key-data-view").get_by_role("radio").all()[1:]:
-        with expect_run(sockets[-1]):
-            view.press("Enter")
         expect_ready(page, title)
         yield
 

@@ -29,14 +29,11 @@ FILTERS: dict[str, Status | None] = {
 ROWS = 200  # of the table on one page
 PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 COLUMNS = {
-    "id": tables.column("structure", 120),
-    "status": tables.column(
-        "verdict", 62, help="ready, usable (with a warning in the next column) or refused."
-    ),
-    "gap_eV": tables.column("gap (eV)", 66, "%.2f"),
-    "problem": tables.column("reason and remedy", 240),
-    "n_atoms": tables.column("atoms", 54),
-    "periodic": tables.column("kind"),
+    "id": tables.column("structure", 110),
+    "status": tables.column("verdict", 58, help="ready, usable (with a warning) or refused."),
+    "gap_eV": tables.column("gap (eV)", 62, "%.2f"),
+    "problem": tables.column("reason and remedy", 220),
+    "formula": tables.column("formula", 95),
 }
 
 
@@ -57,11 +54,11 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
     rows = [row for row, _ in numbered_verdicts]
     left_column, right_column = st.columns([4, 3], gap="medium")
     with left_column:
-        table = _shown_columns(tables.verdict_frame([verdict for _, verdict in numbered_verdicts]))
+        table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
         position = tables.pick(
             tables.with_pictures(table, _pictures(dataset, numbered_verdicts)),
             alt="Verdicts on the structures",
-            columns=tables.columns(table.columns.to_list()) | COLUMNS,
+            columns=column_settings(table),
             key=f"verdicts-{dataset.id}-{page}{suffix}",
             rows=6,
         )
@@ -136,24 +133,15 @@ def _histogram(dataset: Dataset, elements: tuple[str, ...]) -> None:
     )
 
 
-def _shown_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without columns that say nothing, and with the file as the last.
+def column_settings(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the settings of the columns, None for those of the table's menu and of the CSV.
 
-    These are verdicts that are all ready, gaps and reasons where there are none, a kind or a file
-    that is the same for all structures, and files that are named as the structures, unless some are
-    refused. The others are then whole in a narrow window.
+    The table shows gaps where there are any, and formulas where no verdict has a reason.
     """
-    names = ["id", "gap_eV", "status", "problem", "formula", "n_atoms", "periodic", "file"]
-    table = table[names]
-    stems = table["file"].str.replace(r"^.*/|\.[A-Za-z]+$", "", regex=True)  # also of a zip
-    repeats_ids = stems.equals(table["id"]) and not (table["status"] == "refused").any()
-    is_empty = {
-        "gap_eV": table["gap_eV"].isna().all(),
-        "problem": not table["problem"].any(),
-        "periodic": len(table) > 1 and table["periodic"].nunique() == 1,
-        "file": len(table) > 1 and (table["file"].nunique() == 1 or repeats_ids),
-    }
-    return table.drop(columns=[name for name, drop in is_empty.items() if drop])
+    shown = {"id", "status", "problem" if table["problem"].any() else "formula"}
+    if table["gap_eV"].notna().any():
+        shown.add("gap_eV")
+    return {name: COLUMNS[name] if name in shown else None for name in table.columns}
 
 
 def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:

@@ -174,7 +174,7 @@ def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
     """
     usable = frame["status"] != "refused"
     rows = [int(row) if usable[row] else None for row in frame.index]
-    frame = tables.with_pictures(frame, picture_addresses(dataset, rows))
+    frame = tables.with_pictures(frame, picture_addresses(dataset, rows), after="interval")
     position = tables.pick(
         frame, alt="Predicted structures", columns=column_settings(frame), key=key, rows=7
     )

@@ -30,6 +30,7 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     st.markdown(f"**{words.escaped(verdict.id)}** {words.escaped(verdict.formula)}")
     if verdict.status == "refused":
         st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
+        st.caption(words.escaped(verdict.file))
         return True
     shape = _shape(path, row)
     if shape is None:
