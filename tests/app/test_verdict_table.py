@@ -1,4 +1,4 @@
-"""Columns of the table of verdicts on the page Data that are shown at first sight."""
+"""Columns of the table of verdicts on the page Data that are widths at first sight."""
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,9 @@ def test_columns_that_say_something_are_shown(
     verdicts: list[Verdict], gap_eV: float, columns: list[str]
 ) -> None:
     table = verdict_frame(verdicts).assign(gap_eV=gap_eV)
-    shown = {name: s["width"] for name, s in column_settings(table).items() if s is not None}
-    assert list(shown) == columns
-    assert sum(shown.values()) <= WIDTH + (60 if "problem" in shown else 0)
+    widths = {name: s["width"] for name, s in column_settings(table).items() if s is not None}
+    assert list(widths) == columns
+    assert sum(widths.values()) <= WIDTH + (60 if "problem" in widths else 0)
 
 
 def test_hidden_columns_are_in_the_menu_of_the_table() -> None:

@@ -108,10 +108,11 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
         table = pd.DataFrame({"name": names})
         if key == "unmatched_labels" and (gaps := labels.get("unmatched_gaps_eV")) is not None:
             table[Quantity.GAP.axis] = np.round(gaps, 3)
-        shown = ", ".join([*names[:LISTED_NAMES], *["..."] * (len(names) > LISTED_NAMES)])
+        first_names = ", ".join([*names[:LISTED_NAMES], *["..."] * (len(names) > LISTED_NAMES)])
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
-                f"**{title}** ({labels[f'n_{key}']:,}): {words.escaped(shown)}", width="content"
+                f"**{title}** ({labels[f'n_{key}']:,}): {words.escaped(first_names)}",
+                width="content",
             )
             downloads.table_csv(partial(pd.DataFrame, table), f"{key}.csv")
 

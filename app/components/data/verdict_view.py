@@ -138,10 +138,10 @@ def column_settings(table: pd.DataFrame) -> dict[str, Any]:
 
     The table shows gaps where there are any, and formulas where no verdict has a reason.
     """
-    shown = {"id", "status", "problem" if table["problem"].any() else "formula"}
+    first_columns = {"id", "status", "problem" if table["problem"].any() else "formula"}
     if table["gap_eV"].notna().any():
-        shown.add("gap_eV")
-    return {name: COLUMNS[name] if name in shown else None for name in table.columns}
+        first_columns.add("gap_eV")
+    return {name: COLUMNS[name] if name in first_columns else None for name in table.columns}
 
 
 def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
