@@ -229,7 +229,7 @@ def load_calibrator(folder: Path) -> Calibrator | None:
     except (*DAMAGE, BandgapError) as error:
         raise ArtifactError(
             f"{path}: not readable as a calibrator ({error}). The run itself is not touched; "
-            "remove this file, or fit the calibrator again on the page Calibration."
+            "remove this file, or fit the calibrator again on the page Result."
         ) from error
 
 

@@ -7,17 +7,13 @@ Not here: sentences, and code that reads files.
 
 from bandgap.plots.calibration import (
     coverage_figure,
-    pit_figure,
-    slices_figure,
     spread_figure,
-    width_figure,
 )
-from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
-from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
+from bandgap.plots.chains import traces
+from bandgap.plots.comparison import difference_figure, learning_figure
 from bandgap.plots.error_by_labels import error_by_labels_figure
-from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.metals import p_metal_figure
-from bandgap.plots.posterior import draws_density, layer_weights
+from bandgap.plots.posterior import layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_ends
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
@@ -44,33 +40,21 @@ __all__ = [
     "TEMPLATE",
     "coverage_figure",
     "difference_figure",
-    "draws_density",
-    "energies",
     "error_by_labels_figure",
-    "feature_changes",
     "figure_file",
     "figure_numbers",
     "gap_histogram",
     "intervals",
-    "layer_scales",
     "layer_weights",
     "learning_curve",
     "learning_figure",
-    "method_weights",
     "p_metal_figure",
     "parity",
     "parity_ends",
-    "pit_figure",
-    "rank_counts",
-    "rank_plot",
     "save_figure",
     "signed_error_figure",
-    "slices_figure",
     "spread_figure",
     "template",
-    "ternary",
     "theme_css",
     "traces",
-    "validation_curve",
-    "width_figure",
 ]

@@ -18,9 +18,7 @@ from bandgap.plots.style import (
     add_points,
     bars,
     faint,
-    finished,
     padded,
-    plain,
 )
 
 _HEIGHT = 340
@@ -69,56 +67,6 @@ def coverage_figure(
     return fig
 
 
-def pit_figure(table: pd.DataFrame) -> go.Figure:
-    """Return the PIT histogram with the range of chance of every bin."""
-    middle = (table["from"] + table["to"]) / 2.0
-    width = table["to"] - table["from"]
-    fig = go.Figure(
-        go.Bar(x=middle, y=table["structures"], width=0.94 * width, marker={"color": MODEL})
-    )
-    fig.data[0].hovertemplate = "%{x:.2f}: %{y} structures<extra></extra>"
-    for name, dash in (("chance_lower", "dot"), ("expected", "solid"), ("chance_upper", "dot")):
-        height = table[name].iloc[0]
-        add_line(
-            fig, [0, 1], [height, height], BASELINE, width=1.5, line_dash=dash, hoverinfo="skip"
-        )
-    x = {"title": "PIT of the known gap (0 to 1)", "range": [0, 1]}
-    return finished(fig, height=_HEIGHT, x=x, y={"title": "structures", "rangemode": "tozero"})
-
-
-def width_figure(table: pd.DataFrame) -> go.Figure:
-    """Return absolute error against interval width (eV).
-
-    A gap above the line of half the width is outside.
-    """
-    highest = _spread_out(table["width_eV"])[1]
-    fig = go.Figure()
-    add_line(
-        fig, [0, highest], [0, highest / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False
-    )
-    for inside, colour, symbol, name in (
-        (True, MODEL, "circle", "in its interval"),
-        (False, MIND, "diamond-open", "outside its interval"),
-    ):
-        rows = table[table["inside"] == inside]
-        add_points(
-            fig, rows["width_eV"], rows["error_eV"], colour, symbol, 6, name=f"{name} ({len(rows)})"
-        )
-        fig.data[-1].update(
-            customdata=np.stack([plain(rows["id"]), rows["formula"]], axis=1),
-            hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error "
-            "%{y:.2f} eV<extra></extra>",
-        )
-    fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
-    low, high = _spread_out(table["width_eV"])
-    fig.update_xaxes(title="width of the interval (eV)", range=[max(0.0, low), high])
-    fig.update_yaxes(
-        title="absolute error (eV)",
-        range=[0, 1.15 * max(float(table["error_eV"].max()), high / 2.0)],
-    )
-    return fig
-
-
 def spread_figure(table: pd.DataFrame) -> go.Figure:
     """Return RMSE against predicted standard deviation (eV) by group, with the range of chance as
     bars.
@@ -151,44 +99,6 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
     fig.update_xaxes(title="predicted standard deviation (eV)", range=list(_spread_out(expected)))
     fig.update_yaxes(title="RMSE (eV)", rangemode="tozero")
     return fig
-
-
-def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
-    """Return coverage by element or formula (first column) with the range of chance, counts in the
-    labels.
-    """
-    rows = table.head(_SLICES).iloc[::-1]
-    names = [
-        f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)
-    ]
-    middle = np.full(len(rows), level)
-    fig = go.Figure(
-        go.Scatter(x=middle, y=names, mode="markers", hoverinfo="skip", marker={"opacity": 0})
-    )
-    chance = bars(
-        middle, rows["chance_lower"], rows["chance_upper"], colour=faint(BASELINE, 0.6), thickness=5
-    )
-    fig.data[0].error_x = chance
-    within = (
-        (rows["coverage"] >= rows["chance_lower"]) & (rows["coverage"] <= rows["chance_upper"])
-    ).to_numpy()
-    for selection, colour, symbol in ((within, MODEL, "circle"), (~within, MIND, "diamond-open")):
-        selected_names = [
-            name for name, is_selected in zip(names, selection, strict=True) if is_selected
-        ]
-        hover = "%{y}: %{x:.0%}<extra></extra>"
-        add_points(
-            fig, rows["coverage"][selection], selected_names, colour, symbol, 9, hovertemplate=hover
-        )
-    fig.add_vline(x=level, line={"color": BASELINE, "width": 1, "dash": "dot"})
-    least = float(min(rows["coverage"].min(), rows["chance_lower"].min()))
-    x = {
-        "title": "gaps in their interval",
-        "tickformat": ".0%",
-        "range": [max(-0.02, least - 0.06), 1.03],
-    }
-    y = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False}
-    return finished(fig, height=max(200, 90 + 22 * len(rows)), x=x, y=y)
 
 
 def _spread_out(values: "pd.Series[float]") -> tuple[float, float]:

@@ -1,11 +1,8 @@
 """Figures that compare runs (`bandgap.evaluation.run_tables`) and methods in one run."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
 
 from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import (
@@ -111,24 +108,3 @@ def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
     x = {"title": "labelled structures learned from", **axis_ticks}
     legend = LEGEND_INSIDE | {"x": 0.99, "xanchor": "right"}
     return finished(fig, height=340, x=x, y={"title": quantity.axis}, legend=legend)
-
-
-def method_weights(weights: ArrayLike, *, methods: Sequence[str]) -> go.Figure:
-    """Return the weights (method,) of methods in a pool, from 0 to 1, as bars in this order from
-    the top.
-    """
-    share = np.asarray(weights, dtype=np.float64)
-    fig = go.Figure(
-        go.Bar(
-            x=share,
-            y=plain(methods),
-            orientation="h",
-            marker={"color": MODEL},
-            text=[f"{100 * value:.0f} %" for value in share],
-            textposition="auto",
-            hovertemplate="%{y}: %{x:.2f}<extra></extra>",
-        )
-    )
-    x = {"title": "weight (0 to 1)", "range": [0, 1]}
-    y = {"autorange": "reversed", "showgrid": False, "automargin": True}
-    return finished(fig, height=110 + 34 * len(share), x=x, y=y)

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.plots.style import MODEL, PRIOR, Floats, add_line, density, faint, finished, padded
+from bandgap.plots.style import MODEL, PRIOR, Floats, add_line, density, faint, finished
 
 _GRID_POINTS = 241
 
@@ -51,56 +51,6 @@ def layer_weights(
     )
 
 
-def draws_density(
-    draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior_draws: ArrayLike | None = None
-) -> go.Figure:
-    """Return the density of draws of a positive scalar (any shape), and that of draws from its
-    prior.
-
-    The dotted line is the median. With `log` the axis is logarithmic, and the density is that of
-    the logarithm.
-    """
-    values = np.asarray(draws, dtype=np.float64).ravel()
-    axis_values = np.log10(values) if log else values
-    prior_values = (
-        None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
-    )
-    all_values = (
-        axis_values
-        if prior_values is None
-        else np.concatenate(
-            [axis_values, _central(np.log10(prior_values) if log else prior_values)]
-        )
-    )
-    grid = np.linspace(*padded(all_values), _GRID_POINTS)
-    x = 10**grid if log else grid
-    fig = go.Figure()
-    add_line(
-        fig,
-        x,
-        density(axis_values, grid),
-        MODEL,
-        fill="tozeroy",
-        fillcolor=faint(MODEL),
-        hoverinfo="skip",
-    )
-    if prior_values is not None:
-        prior_density = density(np.log10(prior_values) if log else prior_values, grid)
-        add_line(
-            fig, x, prior_density, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip"
-        )
-    fig.add_vline(x=float(np.median(values)), line={"color": MODEL, "width": 1, "dash": "dot"})
-    axis: dict[str, Any] = {
-        "title": quantity.axis,
-        "type": "log" if log else "linear",
-        "showgrid": False,
-    }
-    if log:
-        ticks = _log_ticks(x)
-        axis |= {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}
-    return finished(fig, height=200, x=axis, y={"visible": False})
-
-
 def _ridge(
     fig: go.Figure,
     grid: Floats,
@@ -128,15 +78,6 @@ def _share_density(shares: Floats, grid: Floats) -> Floats:
     return unfolded[n - 1 : 2 * n - 1] + unfolded[n - 1 :: -1][:n] + unfolded[: 2 * n - 3 : -1][:n]
 
 
-def _central(values: Floats) -> Floats:
-    """Return the central nine tenths, so that a long tail of the prior does not
-    dominate the axis.
-    """
-    low, high = np.quantile(values, [0.05, 0.95])
-    result: Floats = values[(values >= low) & (values <= high)]
-    return result
-
-
 def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) -> list[Floats]:
     if draws is None:
         from scipy.stats import beta  # slow to import (a second)
@@ -147,9 +88,3 @@ def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) ->
         return [flat] * n_layers
     values = np.asarray(draws, dtype=np.float64)
     return [_share_density(values[:, k], grid) for k in range(n_layers)]
-
-
-def _log_ticks(x: Floats) -> list[float]:
-    """Return the numbers 1, 2, 5 times powers of ten inside the range of x."""
-    powers = range(int(np.floor(np.log10(x[0]))), int(np.ceil(np.log10(x[-1]))) + 1)
-    return [t for p in powers for m in (1, 2, 5) if x[0] <= (t := float(f"{m}e{p}")) <= x[-1]]

@@ -28,7 +28,6 @@ LEGEND_INSIDE = {
     "font": {"size": 12},
 }
 
-LEGEND_ROW = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
 
 LEGEND_ABOVE = {
     "legend": {
@@ -76,7 +75,6 @@ def template(*, dark: bool = False) -> go.layout.Template:
             "colorway": [MODEL, OBSERVED, GOOD, MIND, PRIOR, BASELINE],
             "xaxis": axis,
             "yaxis": axis,
-            "ternary": {f"{side}axis": {"gridcolor": guide} for side in "abc"},
             "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
             "height": 360,
             "showlegend": False,

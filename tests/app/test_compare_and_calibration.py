@@ -282,7 +282,7 @@ def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:
     )
     text = worse_sentence(fitted_elsewhere, calibrated)
     assert "It made these 200 check crystals worse: miscalibration area 0.0" in text
-    assert "wider. Remove the calibrator" in text
+    assert "wider. Remove it in the tab Intervals." in text
 
 
 def test_coverage_near_a_limit_of_chance_gets_the_decimal_that_shows_its_side() -> None:

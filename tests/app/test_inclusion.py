@@ -1,4 +1,4 @@
-"""The page Result of PBP and SSPBP: inclusion probabilities, prior variance and warnings."""
+"""The page Result of PBP and SSPBP: evidence and warnings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.result.learned_words import evidence_sentence
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, empty_workspace
 from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
@@ -47,25 +46,15 @@ def workspace(example: Example, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return example.workspace
 
 
-def test_result_of_sspbp_says_which_weights_take_part_and_which_prior_variance_was_chosen(
+def test_details_of_sspbp_have_the_evidence_of_every_prior_variance(
     visit: Visit, example: Example
 ) -> None:
-    text = texts(visit("result", run=example.runs["sspbp"], tab="layers"))
-    assert "Weights that take part in fewer than one prediction in twenty: " in text
-    assert "Your crystals were most likely, each before it was learned from, under " in text
+    at = visit("result", run=example.runs["sspbp"], tab="details")
+    table = next(d.value for d in at.dataframe if "figure" in d.value)
+    assert table["figure"].str.startswith("log_evidence_a_row_at_").sum() > 1
+    assert table["value"].notna().all()
 
 
-def test_result_of_pbp_has_no_inclusion_and_warns_of_rows_that_count_many_times(
-    visit: Visit, example: Example
-) -> None:
-    at = visit("result", run=example.runs["pbp"], tab="layers")
-    assert "Weights that take part" not in texts(at)
+def test_result_of_pbp_warns_of_rows_that_count_many_times(visit: Visit, example: Example) -> None:
+    at = visit("result", run=example.runs["pbp"])
     assert "4 passes counted every crystal 4 times" in " ".join(w.value for w in at.warning)
-
-
-def test_evidence_names_the_best_prior_variance_first() -> None:
-    scores = {"0.1": -0.8, "output_alone": -0.7}
-    assert evidence_sentence({f"log_evidence_a_row_at_{k}": v for k, v in scores.items()}) == (
-        "Your crystals were most likely, each before it was learned from, under the output layer "
-        "alone (-0.70); log evidence a crystal of the others: prior variance 0.1 (-0.80)."
-    )

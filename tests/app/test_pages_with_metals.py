@@ -75,7 +75,7 @@ def test_intervals_have_the_share_of_semiconductors_in_their_interval(
     gaps_eV = heldout.gaps_eV[rows]
     share = words.percent(float(((lower <= gaps_eV) & (gaps_eV <= upper)).mean()))
     text = texts(visit("result", run=trained[1], tab="intervals"))
-    assert f"Of the {rows.sum()} semiconductors **{share}** do." in text
+    assert f"Of the {rows.sum()} semiconductors **{share}** do:" in text
 
 
 def test_intervals_offer_no_factor_on_the_standard_deviation(

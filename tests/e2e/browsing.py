@@ -23,8 +23,6 @@ PAGES = {
     "Guide": "guide",
     "Source models": "sources",
     "Propose": "propose",
-    "Posterior": "posterior",
-    "Calibration": "calibration",
     "About": "about",
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"

@@ -38,7 +38,7 @@ TALLEST_ON_PHONE = 2600  # pixels of a page as it opens
 TOUR = {  # name of the picture in the README, and its first text
     "Data": ("tour-1-data", "Structures and their known band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
-    "Posterior": ("tour-3-posterior", "held-out structures the error is"),
+    "Result": ("tour-3-result", "held-out structures;"),
     "Predict": ("tour-4-predict", "structures predicted"),
 }
 DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme are slow tests

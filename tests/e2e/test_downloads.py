@@ -36,11 +36,9 @@ ENDS = {
     "Train": ("runs.csv",),
     "Result": (
         *("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors.csv"),
-        *("cm.pdf", "cm.svg", "cm.png", FIGURE),
+        *("scales.csv", "figures.csv", "cm.pdf", "cm.svg", "cm.png", FIGURE),
     ),
     "Compare": ("runs.csv", "comparison.csv", "settings.csv", FIGURE),
-    "Posterior": ("scales.csv", FIGURE),
-    "Calibration": (FIGURE,),
     "Predict": (".csv", ".json", ".extxyz", ".zip", FIGURE),
 }
 IS_WHOLE: dict[str, Callable[[bytes], bool]] = {
@@ -108,6 +106,7 @@ def views(page: Page, dashboard: Dashboard, title: str) -> Iterator[None]:
     main = page.get_by_test_id("stMain")
     for tab in main.get_by_role("tab").all()[1:]:
         tab.press("Enter")
+        page.wait_for_timeout(500)  # some tabs run the page again
         expect_ready(page, title)
         yield
 

@@ -48,14 +48,14 @@ def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
 def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashboard) -> None:
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(dashboard.at("posterior", ws=dashboard.sample.id, run=dashboard.sample.runs[0]))
-        expect_ready(page, "Posterior")
+        page.goto(dashboard.at("result", ws=dashboard.sample.id, run=dashboard.sample.runs[0]))
+        expect_ready(page, "Result")
         before = page.evaluate("history.length")
         address = page.url
         page.get_by_role("combobox").first.click()
         page.get_by_role("option").nth(1).click()
         page.wait_for_function("address => location.href !== address", arg=address)
-        expect_ready(page, "Posterior")
+        expect_ready(page, "Result")
         assert page.evaluate("history.length") == before
 
 

@@ -3,6 +3,7 @@
 import re
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from app import session
@@ -41,6 +42,10 @@ def details_view(result: RunResult) -> None:
             "last command lets other programs ask this run."
             + help_link("how-to/service", "Start it")
         )
+    if figures := result.files.figures:
+        with st.expander("Figures of the fit"):
+            table = pd.DataFrame({"figure": list(figures), "value": list(figures.values())})
+            downloads.table_with_csv(table, "figures.csv", alt="Figures of the fit")
     if card := result.files.source.get("card"):
         with st.expander("The source model"):
             tables.card(card, result.files.source.get("overlap"))

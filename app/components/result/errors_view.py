@@ -18,7 +18,7 @@ from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import row_of
 
 GROUPS = {"element": error_by_element, "predicted gap": error_by_gap, "size": error_by_size}
-ROWS = 6  # of the table of the largest errors; the others scroll
+ROWS = 5  # of the table of the largest errors; the others scroll
 COLUMNS = tables.columns(["id", "formula"]) | {
     "formula": tables.column("formula", 118),
     "gap_eV": tables.column("known (eV)", 70, "%.2f"),

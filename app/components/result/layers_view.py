@@ -57,7 +57,7 @@ def _layers(files: RunFiles) -> None:
         learned_words.layer_sentence(files.correction, n=files.n),
         width=720,
         help=learned_words.CORRECTION_HELP
-        + help_link("tutorials/reading-a-posterior", "Which layers moved?"),
+        + help_link("explanation/reading-a-result", "Which layers correct the source model"),
     )
     c = files.draws["c"]
     prior = files.record.get("prior.c")

@@ -1,6 +1,5 @@
 """Sentences that interpret what a run learned: layers, features, kernels, pools and chains."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +10,6 @@ from app.components.shared import words
 from app.components.shared.run_files import RunFiles
 from bandgap.foundation.quantities import disagreement, worst_of
 
-_CURVE = re.compile(r"nll_([a-z]+)_(.+)")
-_EVIDENCE = "log_evidence_a_row_at_"
 CORRECTION_HELP = (
     "The network with the source's weights is corrected by the transfer. The part of a layer is "
     "what its change adds to the correction that held-out gaps ask for, on average over the orders "
@@ -71,9 +68,6 @@ def learned_sentences(files: RunFiles, *, titles: Mapping[str, str]) -> list[str
     """Return what a run without layer weights learned; `titles` are those of pooled methods."""
     sentences = [
         _feature_sentence(files.under("features.")),
-        _inclusion_sentence(files.under("inclusion.")),
-        evidence_sentence(files.figures),
-        setting_sentence(files.figures),
         pool_sentence(files.pool, titles, spread=files.figures.get("spread", 1.0)),
         far_sentence(files.figures.get("far_share", 0.0), n=files.n_test),
     ]
@@ -98,54 +92,6 @@ def _feature_sentence(arrays: Mapping[str, np.ndarray]) -> str:
         f"more than half of the change that their data alone would make; {(share < 0.1).sum()} "
         f"stayed.{tail}"
     )
-
-
-def _inclusion_sentence(arrays: Mapping[str, np.ndarray]) -> str:
-    """Return how many weights of each layer seldom take part in a prediction."""
-    if "weights" not in arrays:
-        return ""
-    quantiles = arrays["weights"].mean(axis=0)  # (quantile, layer)
-    shares = [words.percent(float(share)) for share in (quantiles < 0.05).mean(axis=0)]
-    names = layer_names(len(shares))
-    seldom = ", ".join(f"{share} in the {name}" for share, name in zip(shares, names, strict=True))
-    return f"Weights that take part in fewer than one prediction in twenty: {seldom}."
-
-
-def evidence_sentence(figures: Mapping[str, float]) -> str:
-    """Return which prior variance was chosen, from the log evidence per crystal of each."""
-    scores = {n.removeprefix(_EVIDENCE): v for n, v in figures.items() if n.startswith(_EVIDENCE)}
-    if not scores:
-        return ""
-    ordered = sorted(scores, key=lambda name: -scores[name])
-    labels = {
-        name: "the output layer alone" if name == "output_alone" else f"prior variance {name}"
-        for name in ordered
-    }
-    best, *others = [f"{labels[name]} ({scores[name]:.2f})" for name in ordered]
-    return (
-        f"Your crystals were most likely, each before it was learned from, under {best}; log "
-        f"evidence a crystal of the others: {', '.join(others)}."
-    )
-
-
-def setting_sentence(figures: Mapping[str, float]) -> str:
-    """Return the value of a setting that was chosen by held-out rows, and its margin."""
-    curves = [(match, score) for k, score in figures.items() if (match := _CURVE.fullmatch(k))]
-    if not curves:
-        return ""
-    name = curves[0][0].group(1)
-    scores = {float(match.group(2)): v for match, v in curves if match.group(1) == name}
-    picked = figures.get(name, min(scores, key=lambda value: scores[value]))
-    others = [score for value, score in scores.items() if value != picked]
-    margin = ""
-    if picked in scores and others:
-        margin = f", {min(others) - scores[picked]:+.3f} against the next best"
-    text = (
-        f"{name} = {picked:g} was chosen among {len(scores)} values by held-out rows{margin} (NLL)."
-    )
-    if (share := figures.get("prior_share")) is not None:
-        text += f" The source model's own predictions carry {words.percent(share)} of the weight."
-    return text
 
 
 def pool_sentence(weights: Mapping[str, float], titles: Mapping[str, str], *, spread: float) -> str:

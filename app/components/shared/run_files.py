@@ -52,6 +52,11 @@ class RunFiles:
     record: dict[str, np.ndarray]
 
     @property
+    def diagnostics(self) -> dict[str, Any]:
+        """Diagnostics of the fit."""
+        return dict(self.manifest.get("diagnostics", {}))
+
+    @property
     def metrics(self) -> dict[str, float]:
         """Errors and coverage on the held-out structures."""
         return dict(self.manifest.get("metrics", {}))
@@ -69,7 +74,7 @@ class RunFiles:
     @property
     def rhat(self) -> dict[str, float]:
         """R-hat by name of quantity; `fit` is the largest one of the fitted gaps, if stored."""
-        rhat = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+        rhat = dict(self.diagnostics.get("rhat", {}))
         if rhat and "rhat_fit_max" in self.figures:
             rhat["fit"] = self.figures["rhat_fit_max"]
         return rhat
@@ -77,7 +82,7 @@ class RunFiles:
     @property
     def ess(self) -> dict[str, float]:
         """Effective number of draws by name of quantity."""
-        return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
+        return dict(self.diagnostics.get("ess", {}))
 
     @property
     def source(self) -> dict[str, Any]:
@@ -87,20 +92,17 @@ class RunFiles:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings that are shown with every result of the run, without that on near-copies."""
-        texts = self.manifest.get("diagnostics", {}).get("warnings", ())
-        return tuple(text for text in texts if CAUSE not in text)
+        return tuple(text for text in self.diagnostics.get("warnings", ()) if CAUSE not in text)
 
     @property
     def scales_equal_to_prior(self) -> list[str]:
         """A sentence for every scale whose posterior equals its prior."""
-        return equal_to_prior(self.manifest.get("diagnostics", {}).get("scales", ()))
+        return equal_to_prior(self.diagnostics.get("scales", ()))
 
     @property
     def correction(self) -> dict[str, Any] | None:
         """The correction of held-out gaps by layer (`posterior.layer_parts`), if it is stored."""
-        correction: dict[str, Any] | None
-        correction = self.manifest.get("diagnostics", {}).get("correction")
-        return correction
+        return self.diagnostics.get("correction")
 
     @property
     def left_out(self) -> str:
@@ -115,10 +117,8 @@ class RunFiles:
     @property
     def figures(self) -> dict[str, float]:
         """Figures of the fit by name, such as divergences, ebfmi_min and nll_alpha_10."""
-        diagnostics = self.manifest.get("diagnostics", {})
-        return {
-            name: value for name, value in diagnostics.items() if isinstance(value, (int, float))
-        }
+        figures = self.diagnostics.items()
+        return {name: value for name, value in figures if isinstance(value, (int, float))}
 
     @property
     def divergences(self) -> int:

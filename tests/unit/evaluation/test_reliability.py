@@ -1,4 +1,4 @@
-"""Tables of the page Calibration: counts add up, groups are what they say, ranges of chance are the
+"""Tables on intervals: counts add up, groups are what they say, ranges of chance are the
 exact ones.
 """
 
@@ -11,11 +11,7 @@ from scipy.stats import binom, chi2
 from bandgap.evaluation.reliability import (
     coverage_of,
     coverage_table,
-    element_table,
-    formula_table,
-    pit_table,
     spread_table,
-    width_table,
 )
 from bandgap.predictions.conformal import ConformalScores
 from tests.unit.evaluation.test_paired import GAPS, N, normal_heldout
@@ -46,21 +42,6 @@ def test_coverage_of_conformal_intervals_ends_where_the_scores_do():
     assert table["chance_upper"].iloc[49] == binom.ppf(0.975, N, 0.5) / N
 
 
-def test_pit_table_counts_every_structure_and_has_the_range_of_chance():
-    table = pit_table(HELD)
-    assert len(table) == 20 and table["structures"].sum() == N
-    assert table["chance_lower"].iloc[0] == binom.ppf(0.025, N, 0.05)
-    assert len(pit_table(HELD.rows(np.arange(50)))) == 10
-
-
-def test_width_table_says_which_gaps_are_outside_and_has_the_largest_error_first():
-    table = width_table(HELD, 0.9, "prediction")
-    assert table["error_eV"].is_monotonic_decreasing
-    assert (
-        table["inside"] == (table["error_eV"] <= table["width_eV"] / 2 + 1e-12)
-    ).all()  # symmetric intervals
-
-
 def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squared():
     table = spread_table(HELD)
     assert table["structures"].tolist() == [40] * 10
@@ -74,21 +55,3 @@ def test_spread_groups_are_tenths_by_predicted_spread_with_the_range_of_chi_squa
     assert spread_table(HELD.rows(np.arange(12)))["structures"].tolist() == [6, 6]
     # The same spread for all.
     assert spread_table(normal_heldout(np.zeros(N), 0.3))["structures"].tolist() == [N]
-
-
-def test_element_table_counts_every_structure_with_the_element():
-    table = element_table(HELD, 0.95, "prediction").set_index("element")
-    assert table["structures"].to_dict() == {"C": 320, "H": 320, "Br": 80, "Cl": 80}
-    has_bromine = np.array(["Br" in formula for formula in FORMULAS])
-    lower, upper = HELD.predictions.interval(0.95)
-    assert table.loc["Br", "coverage"] == np.mean(((lower <= GAPS) & (upper >= GAPS))[has_bromine])
-    assert table.loc["Br", "chance_lower"] == binom.ppf(0.025, 80, 0.95) / 80
-
-
-def test_formula_slices_put_rare_formulas_into_one_row():
-    heldout = HELD.rows(np.array([0, 1, 2, 3, 4]))
-    table = formula_table(heldout, 0.95, "prediction")
-    assert table["formula"].tolist() == ["C6H6", "all others"] and table["structures"].tolist() == [
-        2,
-        3,
-    ]

@@ -119,38 +119,6 @@ def test_coverage_figure_draws_the_band_the_curve_and_the_chosen_level() -> None
     assert after.data[2].line.dash == "dot"
 
 
-def test_pit_figure_draws_counts_and_what_chance_allows() -> None:
-    table = pd.DataFrame(
-        {
-            "from": [0.0, 0.5],
-            "to": [0.5, 1.0],
-            "structures": [3, 7],
-            "expected": 5.0,
-            "chance_lower": 2.0,
-        }
-    ).assign(chance_upper=8.0)
-    fig = plots.pit_figure(table)
-    assert list(fig.data[0].y) == [3, 7] and list(fig.data[0].x) == [0.25, 0.75]
-    assert [trace.y[0] for trace in fig.data[1:]] == [2.0, 5.0, 8.0]
-
-
-def test_width_figure_puts_gaps_outside_their_interval_above_the_line() -> None:
-    table = pd.DataFrame(
-        {
-            "id": ["a", "b"],
-            "formula": ["C6H6", "C2"],
-            "width_eV": [1.0, 2.0],
-            "error_eV": [0.6, 0.5],
-        }
-    ).assign(inside=[False, True])
-    line, inside, outside = plots.width_figure(table).data
-    assert line.y[1] == pytest.approx(line.x[1] / 2)
-    assert (list(inside.x), list(outside.x)) == ([2.0], [1.0])
-    assert (
-        inside.marker.symbol != outside.marker.symbol and outside.name == "outside its interval (1)"
-    )
-
-
 def test_spread_figure_marks_groups_beyond_chance_by_colour_and_shape() -> None:
     table = pd.DataFrame(
         {
@@ -167,21 +135,6 @@ def test_spread_figure_marks_groups_beyond_chance_by_colour_and_shape() -> None:
         beyond.marker.symbol,
         beyond.marker.color,
     )
-
-
-def test_slices_figure_has_counts_at_the_names_and_the_most_frequent_on_top() -> None:
-    table = pd.DataFrame(
-        {
-            "element": ["C", "Br"],
-            "structures": [300, 12],
-            "coverage": [0.94, 0.5],
-            "chance_lower": [0.92, 0.8],
-        }
-    ).assign(chance_upper=[0.97, 1.0])
-    fig = plots.slices_figure(table, level=0.95)
-    _, within, beyond = fig.data
-    assert list(fig.layout.yaxis.categoryarray) == ["Br (12)", "C (300)"]
-    assert (list(within.y), list(beyond.y)) == (["C (300)"], ["Br (12)"])
 
 
 def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> None:
