@@ -99,7 +99,8 @@ def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
     work_all(workspace.home)
     for page in ("home", "train", "predict"):
         assert "near-copy among the structures learned from" not in texts(visit(page, run=run))
-    at = visit("result", run=run)
+    assert "Near-copies in the test" in texts(visit("result", run=run))
+    at = visit("result", run=run, tab="details")
     assert "12 of 12 test structures have a near-copy" in texts(at)
     assert "--by-formula" not in " ".join(warning.value for warning in at.warning)
     next(button for button in at.button if button.label == "Test by formula").click().run()

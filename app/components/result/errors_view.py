@@ -39,7 +39,7 @@ def errors_view(result: RunResult) -> None:
             ids=list(result.heldout.predictions.ids),
             key="parity",
             alt="Predicted against known gaps of the held-out structures",
-            caption="Points on the line are right; about one 95 % bar in twenty misses it.",
+            caption="Points on the line are right.",
         )
     with right_column:
         heldout_structure(result, row)
@@ -76,7 +76,7 @@ def worst_table(result: RunResult) -> int:
         rows=ROWS,
     )
     far = "The first is" if n_far == 1 else f"The first {n_far} are"
-    text = f"{far} far off, more than three times the usual error: often wrong labels. "
+    text = f"{far} far off: often wrong labels. "
     st.caption(f"{text if n_far else ''}Mark a row to see its structure.")
     return int(table.index[position or 0])
 
