@@ -7,17 +7,13 @@ not between training sets or seeds.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.evaluation.heldout import HeldOut, crps_each
+from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import InputError
-
-Figure = Literal["rmse_eV", "mae_eV", "crps_eV"]
 
 MIN_COMMON = 10  # structures; resampling fewer is meaningless
 RESAMPLES = 2000
@@ -28,16 +24,10 @@ Rows = NDArray[np.int64]
 
 _CHUNK = 2_000_000  # resampled structures in memory
 
-LOSSES: Mapping[Figure, Callable[[HeldOut], Floats]] = {
-    "rmse_eV": lambda run: run.errors_eV**2,
-    "mae_eV": lambda run: np.abs(run.errors_eV),
-    "crps_eV": crps_each,
-}
-
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A figure of one run minus that of another in eV (negative: better), with its interval."""
+    """The RMSE of one run minus that of another in eV (negative: better), with its interval."""
 
     difference_eV: float
     lower_eV: float
@@ -70,20 +60,17 @@ def paired_difference(
     run: HeldOut,
     baseline: HeldOut,
     *,
-    figure: Figure = "rmse_eV",
     level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Return a figure of `run` minus that of `baseline`, with a percentile interval of the paired
+    """Return the RMSE of `run` minus that of `baseline`, with a percentile interval of the paired
     bootstrap.
 
     Parameters
     ----------
     run, baseline
         Held-out structures of the two runs.
-    figure
-        Error or score to compare.
     level
         Coverage of the interval.
     resamples, seed
@@ -104,11 +91,11 @@ def paired_difference(
         )
     # One row a structure, one column a run.
     losses = np.stack(
-        [LOSSES[figure](run)[run_rows], LOSSES[figure](baseline)[baseline_rows]], axis=1
+        [run.errors_eV[run_rows] ** 2, baseline.errors_eV[baseline_rows] ** 2], axis=1
     )
-    resampled = _difference(resampled_means(losses, resamples, np.random.default_rng(seed)), figure)
+    resampled = _difference(resampled_means(losses, resamples, np.random.default_rng(seed)))
     lower, upper = np.quantile(resampled, [0.5 - level / 2.0, 0.5 + level / 2.0])
-    difference = _difference(losses.mean(axis=0), figure)
+    difference = _difference(losses.mean(axis=0))
     return PairedDifference(float(difference), float(lower), float(upper), n, level)
 
 
@@ -134,11 +121,9 @@ def sentence(difference: PairedDifference, *, baseline: str) -> str:
     'no difference to A that this test set can show (+0.01 eV on 300 crystals, 95 % interval ...'
     """
     percent = f"{100 * difference.level:.0f} %"
-    digits = decimals((difference.upper_eV - difference.lower_eV) / 2.0)
+    digits = _digits(difference)
     if not difference.is_significant:
-        values = (difference.lower_eV, difference.difference_eV, difference.upper_eV)
-        # + 0.0: never "-0.00"
-        low, middle, high = (f"{round(value, digits) + 0.0:+.{digits}f}" for value in values)
+        low, middle, high = _signed(difference)
         return (
             f"no difference to {baseline} that this test set can show ({middle} eV on "
             f"{difference.n:,} crystals, {percent} interval {low} to {high})"
@@ -152,6 +137,28 @@ def sentence(difference: PairedDifference, *, baseline: str) -> str:
     )
 
 
+def interval_text(difference: PairedDifference) -> str:
+    """Return a difference with its interval for a cell of a table.
+
+    >>> interval_text(PairedDifference(-0.03, -0.05, -0.01, 300))
+    '-0.03 (-0.05 to -0.01)'
+    """
+    low, middle, high = _signed(difference)
+    return f"{middle} ({low} to {high})"
+
+
+def _digits(difference: PairedDifference) -> int:
+    return decimals((difference.upper_eV - difference.lower_eV) / 2.0)
+
+
+def _signed(difference: PairedDifference) -> list[str]:
+    """Return lower end, difference and upper end with signs."""
+    digits = _digits(difference)
+    values = (difference.lower_eV, difference.difference_eV, difference.upper_eV)
+    # + 0.0: never "-0.00"
+    return [f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
+
+
 def decimals(uncertainty: float) -> int:
     """Return the number of decimals for a number with this uncertainty: two, more for one below
     0.01.
@@ -162,6 +169,6 @@ def decimals(uncertainty: float) -> int:
     return 2 if uncertainty <= 0 else int(np.clip(-math.floor(math.log10(uncertainty)), 2, 5))
 
 
-def _difference(means: Floats, figure: Figure) -> Floats:
-    values = np.sqrt(means) if figure == "rmse_eV" else means
+def _difference(means: Floats) -> Floats:
+    values = np.sqrt(means)
     return values[..., 0] - values[..., 1]

@@ -1,4 +1,4 @@
-"""Comparison of runs: figures, settings, differences to a baseline, learning curves.
+"""Comparison of runs: figures, settings, differences to a baseline.
 
 The functions make data frames and sentences from manifests and stored predictions. Loads no torch.
 """
@@ -13,18 +13,16 @@ import pandas as pd
 from bandgap.datasets.gaps import mixed_levels_warning
 from bandgap.evaluation.heldout import HeldOut, figures_at
 from bandgap.evaluation.paired import (
-    Figure,
     PairedDifference,
     common_rows,
     paired_difference,
     sentence,
 )
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.interval_kinds import check_level
 
-MOST_RUNS = 8
 FEWEST_RUNS = 2
 NOT_THERE = "-"
+LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +46,8 @@ class StoredRun:
         return str(self.manifest.get("data", {}).get("fingerprint", ""))
 
 
-@dataclass(frozen=True)
-class LearningPoint:
-    """Errors of one run on held-out structures, with method and number of training structures."""
-
-    method: str
-    n: int
-    seed: int
-    figures: Mapping[str, float]
+# For each run its difference to the baseline, if it can be computed, and a sentence on it.
+Differences = list[tuple[StoredRun, PairedDifference | None, str]]
 
 
 def distinct_labels(titles: Sequence[str], details: Sequence[Mapping[str, str]]) -> list[str]:
@@ -96,16 +88,15 @@ def _rows_of_equal_labels(labels: Sequence[str]) -> list[list[int]]:
     return [rows for rows in rows_of_label.values() if len(rows) > 1]
 
 
-def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
+def figures_table(runs: Sequence[StoredRun]) -> pd.DataFrame:
     """Return one row for each run: figures on its held-out structures, time, peak memory.
 
-    Coverage and width are those of prediction intervals of `level`. The NLL is the one that the run
+    Coverage and width are those of 95 % prediction intervals. The NLL is the one that the run
     computed from its draws. A figure that a run did not record is NaN.
     """
-    check_level(level)
     rows = []
     for run in runs:
-        figures = figures_at(run.heldout, level)
+        figures = figures_at(run.heldout, LEVEL)
         peak = run.manifest.get("peak_memory_bytes", {}).get("process")
         rows.append(
             {
@@ -115,8 +106,8 @@ def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
                 "r2": figures["r2"],
                 "nll": _number(run.manifest.get("metrics", {}).get("nll")),
                 "crps_eV": figures["crps_eV"],
-                "coverage": figures["coverage"],
-                "width_eV": figures["width_eV"],
+                "coverage_95": figures["coverage"],
+                "width_95_eV": figures["width_eV"],
                 "miscalibration": figures["miscalibration"],
                 "held_out": len(run.heldout),
                 "time_s": _number(run.manifest.get("elapsed_s", {}).get("all")),
@@ -208,18 +199,16 @@ def _data_difference(run: StoredRun, baseline: StoredRun) -> str:
     )
 
 
-def differences(
-    runs: Sequence[StoredRun], baseline: StoredRun, figure: Figure
-) -> list[tuple[StoredRun, PairedDifference | None, str]]:
+def differences(runs: Sequence[StoredRun], baseline: StoredRun) -> Differences:
     """Return every other run with its paired difference to the baseline, or None, and a sentence on
     it.
     """
-    results: list[tuple[StoredRun, PairedDifference | None, str]] = []
+    results: Differences = []
     for run in runs:
         if run.id == baseline.id:
             continue
         try:
-            difference = paired_difference(run.heldout, baseline.heldout, figure=figure)
+            difference = paired_difference(run.heldout, baseline.heldout)
         except InputError as error:
             results.append((run, None, f"no difference can be taken. {error}"))
         else:
@@ -227,9 +216,7 @@ def differences(
     return results
 
 
-def difference_table(
-    results: Sequence[tuple[StoredRun, PairedDifference | None, str]],
-) -> pd.DataFrame:
+def difference_table(results: Differences) -> pd.DataFrame:
     """Return differences as a data frame: run, difference and ends of its interval in eV, common
     structures.
     """
@@ -242,26 +229,6 @@ def difference_table(
             "structures": [0 if d is None else d.n for _, d, _ in results],
         }
     )
-
-
-def learning_table(points: Sequence[LearningPoint], figure: Figure) -> pd.DataFrame:
-    """Return mean, smallest and largest figure over runs, by method and number of training
-    structures.
-
-    Methods with only one number of training structures are left out.
-    """
-    rows = []
-    for method in dict.fromkeys(point.method for point in points):
-        method_points = [
-            p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))
-        ]
-        sizes = sorted({point.n for point in method_points})
-        if len(sizes) < 2:
-            continue
-        for n in sizes:
-            values = np.array([p.figures[figure] for p in method_points if p.n == n])
-            rows.append((method, n, values.size, values.mean(), values.min(), values.max()))
-    return pd.DataFrame(rows, columns=["method", "n", "runs", figure, "smallest_eV", "largest_eV"])
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

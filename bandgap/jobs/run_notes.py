@@ -1,8 +1,4 @@
-"""Notes and tags that the user writes on runs."""
-
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""Notes that the user writes on runs."""
 
 from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import InputError
@@ -10,60 +6,35 @@ from bandgap.jobs.database import row_damage_reported
 from bandgap.jobs.library import Library
 
 MAX_NOTE = 500  # characters
-MAX_TAGS = 12
-MAX_TAG = 30  # characters
 
 
-@dataclass(frozen=True)
-class RunNote:
-    """The note and the tags of a run."""
+def run_notes(library: Library, workspace: str) -> dict[str, str]:
+    """Return the notes of the runs of a workspace by run id, without runs that have none.
 
-    text: str = ""
-    tags: tuple[str, ...] = ()
-
-
-def run_notes(library: Library, workspace: str) -> dict[str, RunNote]:
-    """Return the notes of the runs of a workspace by run id, without runs that have none."""
-    rows = library.database.rows("SELECT * FROM run_note WHERE workspace = ?", workspace)
+    Tags of earlier versions follow the text of their note.
+    """
     notes = {}
-    for row in rows:
+    for row in library.database.rows("SELECT * FROM run_note WHERE workspace = ?", workspace):
         with row_damage_reported("run_note"):
-            tags = tuple(map(str, parse_json(row["tags"], what="tags")))
-        notes[row["run"]] = RunNote(row["note"], tags)
+            tags = [f"#{tag}" for tag in parse_json(row["tags"], what="tags")]
+        notes[row["run"]] = " ".join([row["note"], *tags]).strip()
     return notes
 
 
-def set_run_note(library: Library, workspace: str, run_id: str, note: RunNote) -> RunNote:
-    """Store the note and the tags of a run, and return them with single spaces.
+def set_run_note(library: Library, workspace: str, run_id: str, note: str) -> None:
+    """Store the note of a run with single spaces.
 
-    Empty and repeated tags are left out. Raises InputError for a run that is not of this workspace,
-    and for a note or tags over the limits.
+    Raises InputError for a run that is not of this workspace, and for a note over the limit.
     """
     run = library.run(workspace, run_id)
     if run is None:
         raise InputError("This workspace has no such run. Choose one from the list.")
-    checked = RunNote(" ".join(note.text.split()), _checked_tags(note.tags, of=run.title))
-    if len(checked.text) > MAX_NOTE:
+    text = " ".join(note.split())
+    if len(text) > MAX_NOTE:
         raise InputError(
-            f"The note on {run.title} has {len(checked.text)} characters. Accepted: at most "
-            f"{MAX_NOTE}."
+            f"The note on {run.title} has {len(text)} characters. Accepted: at most {MAX_NOTE}."
         )
     with library.database.writing() as connection:
         connection.execute(
-            "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?, ?)",
-            (run_id, workspace, checked.text, json.dumps(checked.tags)),
+            "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?, '[]')", (run_id, workspace, text)
         )
-    return checked
-
-
-def _checked_tags(tags: Sequence[str], *, of: str) -> tuple[str, ...]:
-    checked = tuple(dict.fromkeys(tag for tag in (" ".join(text.split()) for text in tags) if tag))
-    if len(checked) > MAX_TAGS:
-        raise InputError(f"{of} has {len(checked)} tags. Accepted: at most {MAX_TAGS}.")
-    for tag in checked:
-        if len(tag) > MAX_TAG:
-            raise InputError(
-                f"The tag {tag[:MAX_TAG]!r}... on {of} has {len(tag)} characters. Accepted: at "
-                f"most {MAX_TAG}."
-            )
-    return checked

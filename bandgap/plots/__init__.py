@@ -10,7 +10,7 @@ from bandgap.plots.calibration import (
     spread_figure,
 )
 from bandgap.plots.chains import traces
-from bandgap.plots.comparison import difference_figure, learning_figure
+from bandgap.plots.comparison import difference_figure
 from bandgap.plots.error_by_labels import error_by_labels_figure
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import layer_weights
@@ -47,7 +47,6 @@ __all__ = [
     "intervals",
     "layer_weights",
     "learning_curve",
-    "learning_figure",
     "p_metal_figure",
     "parity",
     "parity_ends",

@@ -4,29 +4,20 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import (
     BASELINE,
     GOOD,
-    LEGEND_INSIDE,
     MIND,
-    MODEL,
-    OBSERVED,
-    PRIOR,
     TEMPLATE,
     bars,
-    finished,
     marker,
     padded,
     plain,
 )
 
-_SERIES = (MODEL, GOOD, MIND, PRIOR, OBSERVED, BASELINE)
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
-
-def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return differences to a baseline (eV) with intervals, one row for each run.
+def difference_figure(table: pd.DataFrame) -> go.Figure:
+    """Return differences in RMSE to a baseline (eV) with intervals, one row for each run.
 
     Negative is better.
     """
@@ -76,35 +67,8 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero]
     )
     ends = padded(np.append(rows[["lower_eV", "upper_eV"]].to_numpy().ravel(), 0.0))
-    fig.update_xaxes(title=f"difference in {quantity.label} (eV)", range=list(ends))
+    fig.update_xaxes(title="difference in RMSE (eV)", range=list(ends))
     fig.update_yaxes(visible=False, range=[-0.5, len(rows) - 0.3])
     return fig
 
 
-def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return a figure (eV) against the number of training structures, a line for each method, bars
-    over runs.
-    """
-    fig = go.Figure()
-    for k, method in enumerate(table["method"].unique()):
-        rows = table[table["method"] == method]
-        value = rows[quantity.column]
-        colour = _SERIES[k % len(_SERIES)]
-        fig.add_scatter(
-            x=rows["n"],
-            y=value,
-            mode="lines+markers",
-            name=method,
-            line={"color": colour, "width": 2},
-        )
-        fig.data[-1].update(
-            marker=marker(colour, _SYMBOLS[k % len(_SYMBOLS)], 9),
-            error_y=bars(value, rows["smallest_eV"], rows["largest_eV"], cap=3),
-            customdata=rows["runs"],
-            hovertemplate="n = %{x}: %{y:.3f} eV (%{customdata} runs)<extra>" + method + "</extra>",
-        )
-    ticks = sorted(table["n"].unique())
-    axis_ticks = {"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]}
-    x = {"title": "labelled structures learned from", **axis_ticks}
-    legend = LEGEND_INSIDE | {"x": 0.99, "xanchor": "right"}
-    return finished(fig, height=340, x=x, y={"title": quantity.axis}, legend=legend)

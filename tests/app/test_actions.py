@@ -16,13 +16,6 @@ def click(at: AppTest, label: str) -> AppTest:
     return next(button for button in at.button if button.label == label).click().run()
 
 
-def open_part(at: AppTest, name: str) -> None:
-    """Open a tab of Compare, as a click on it does."""
-    at.session_state["compare-part"] = name
-    at.run()
-    assert not at.exception
-
-
 FOLDS = ("gaps", "domain", "care")  # of the page Data
 
 

@@ -16,7 +16,7 @@ from bandgap.jobs.deletions import (
 )
 from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.run_notes import RunNote, run_notes, set_run_note
+from bandgap.jobs.run_notes import run_notes, set_run_note
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
@@ -39,7 +39,7 @@ def run_of(owned: Owned) -> RunRow:
 
 def test_deleted_run_is_restored_with_its_prediction_and_note(visit: Visit, owned: Owned) -> None:
     workspace = owned.workspace
-    set_run_note(workspace.library, workspace.id, owned.runs[0], RunNote("mine"))
+    set_run_note(workspace.library, workspace.id, owned.runs[0], "mine")
     at = click(visit("train", run=owned.runs[0]), "Delete this run")
     assert "0 waters is deleted. The bin at the end of this page keeps it" in texts(at)
     assert owned.runs[0] not in {run.id for run in workspace.library.runs(workspace.id)}
@@ -49,7 +49,7 @@ def test_deleted_run_is_restored_with_its_prediction_and_note(visit: Visit, owne
     assert "0 waters is restored." in texts(at) and not deletions(workspace.library, workspace.id)
     at = visit("predict", run=owned.runs[0], prediction=owned.prediction)
     assert len(at.dataframe[0].value) == 2
-    assert run_notes(workspace.library, workspace.id)[owned.runs[0]].text == "mine"
+    assert run_notes(workspace.library, workspace.id)[owned.runs[0]] == "mine"
 
 
 def test_deleted_data_set_is_restored_with_its_gaps_and_name(visit: Visit, owned: Owned) -> None:

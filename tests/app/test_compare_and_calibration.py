@@ -18,7 +18,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_actions import click, open_part
+from tests.app.test_actions import click
 from tests.app.test_finished_run import predict, train_source
 
 Visit = Callable[..., AppTest]
@@ -79,75 +79,37 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, list) else value
 
 
-def comparison(at: AppTest) -> Any:
-    """Return the table of the compared runs, which follows that of all runs."""
-    return next(table for table in at.dataframe if "crps_eV" in table.value)
-
-
 def figures(at: AppTest) -> dict[str, Any]:
     """Return the Plotly figures of a page as plain values, by the title of their x axis."""
     specs = [plain(json.loads(chart.proto.spec)) for chart in at.get("plotly_chart")]
     return {spec["layout"]["xaxis"]["title"]["text"]: spec for spec in specs}
 
 
-def test_compare_page_measures_runs_of_one_split_against_the_baseline(
+def test_compare_page_measures_the_runs_on_a_data_set_against_the_baseline(
     visit: Visit, trained: Trained
 ) -> None:
-    at = visit("compare", runs=f"{trained.large},{trained.small}")
+    at = visit("compare", runs=trained.small)
     assert at.selectbox[0].value == trained.small
-    table = comparison(at).value
-    assert set(table["run"]) == {"last_layer_ridge, n = 50, seed 0", "last_layer_ridge, n = 20"}
-    assert list(table["rmse_eV"]) == sorted(table["rmse_eV"])
-    assert table["memory_MB"].str.contains("MB|GB").all()
-    text = texts(at)
-    assert "on these 40 crystals" in text.replace(
-        "\\", ""
-    ) or "that this test set can show" in text.replace("\\", "")
-    assert "tested on different crystals" not in text
+    table = at.data_editor[0].value
+    runs = [trained.large, trained.small, trained.other_seed]
+    assert table.loc[runs, "run"].tolist() == [
+        "last_layer_ridge, n = 50, seed 0",
+        "last_layer_ridge, n = 20",
+        "last_layer_ridge, n = 50, seed 1",
+    ]
     drawn = figures(at)["difference in RMSE (eV)"]
     values = [value for trace in drawn["data"] for value in trace["x"]]
-    by_run = table.set_index("run")["rmse_eV"]
-    assert values == pytest.approx(
-        [by_run["last_layer_ridge, n = 50, seed 0"] - by_run["last_layer_ridge, n = 20"]]
-    )
-    open_part(at, "Settings")
-    (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
-    assert differing["setting"].tolist() == ["learned from"]
-    keys = [button.proto.id for button in at.get("download_button")]
-    assert any("csv-settings.csv" in key for key in keys)
-
-
-def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(
-    visit: Visit, trained: Trained
-) -> None:
-    at = visit("compare", runs=f"{trained.large},{trained.small}")
-    open_part(at, "Predicted and known")
-    specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
-    parity = [s for s in specs if s["layout"]["xaxis"]["title"]["text"] == "observed band gap (eV)"]
-    assert len(parity) == 2
-    assert parity[0]["layout"]["xaxis"]["range"] == parity[1]["layout"]["yaxis"]["range"]
-    open_part(at, "More labels")
-    curve = figures(at)["labelled structures learned from"]["data"][0]
-    assert curve["x"] == [20, 50] and curve["customdata"] == [1, 2]
-
-
-def test_compare_page_draws_no_figures_of_closed_parts(visit: Visit, trained: Trained) -> None:
-    at = visit("compare", runs=f"{trained.large},{trained.small}")
-    assert list(figures(at)) == ["difference in RMSE (eV)"]
-    open_part(at, "Settings")
-    assert figures(at) == {}
-
-
-def test_compare_page_flags_another_split_and_changes_level_without_a_job(
-    visit: Visit, trained: Trained
-) -> None:
-    at = visit("compare", runs=f"{trained.large},{trained.other_seed}")
+    expected = table.loc[trained.large, "rmse_eV"] - table.loc[trained.small, "rmse_eV"]
+    assert any(value == pytest.approx(expected) for value in values)
+    cell = table.loc[trained.large, "difference"]
+    assert float(cell.split()[0]) == pytest.approx(expected, abs=0.006) and " to " in cell
+    assert table.loc[trained.small, "difference"] == ""
     (flag,) = [w.value for w in at.warning if "tested on different crystals" in w.value]
     assert "40 and 40" in flag
-    wide = comparison(at).value["width_eV"]
-    at.slider[0].set_value(50).run()
-    assert (comparison(at).value["width_eV"] < wide).all()
-    assert "in 50 %" in comparison(at).proto.columns
+    (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
+    assert differing["setting"].tolist() == ["learned from", "seed"]
+    keys = [button.proto.id for button in at.get("download_button")]
+    assert any("csv-settings.csv" in key for key in keys)
 
 
 def test_intervals_draw_coverage_and_spread(visit: Visit, trained: Trained) -> None:
@@ -210,36 +172,25 @@ def test_pages_of_a_damaged_run_say_what_is_safe(
     visit: Visit, trained: Trained, copied: Home, name: str, file: str
 ) -> None:
     (copied.run_folder(trained.small) / file).write_bytes(b"\x00 damaged")
-    at = visit(
-        name, run=trained.small, runs=f"{trained.large},{trained.small},{trained.other_seed}"
-    )
+    at = visit(name, run=trained.small, runs=trained.large)
     expected = {
         "manifest.json": "train this one again",
         "quantiles.safetensors": "not readable as stored predictions",
     }
     assert expected[file] in at.error[0].value and "Traceback" not in texts(at)
     if name == "compare":  # the others are still compared
-        assert len(comparison(at).value) == 2
+        assert at.data_editor[0].value["difference"].str.contains(" to ").sum() == 1
 
 
-def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels() -> None:
-    from app.components.compare.compare_view import figure_columns
-
-    widths = [settings["width"] for settings in figure_columns(0.95).values()]
-    assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding
-
-
-def test_error_coverage_and_width_of_a_run_fit_400_pixels(visit: Visit, trained: Trained) -> None:
-    from app.components.compare.compare_view import figure_columns
+def test_error_coverage_and_difference_of_a_run_fit_400_pixels() -> None:
     from app.components.compare.run_table import _columns
 
-    at = visit("compare", runs=f"{trained.large},{trained.small}")
-    first = list(at.dataframe[1].value.columns)[:4]
-    assert first == ["run", "rmse_eV", "coverage", "width_eV"]
-    settings = figure_columns(0.95)
+    settings = _columns()
+    first = list(settings)[:3]
+    assert first == ["run", "rmse_eV", "coverage"]
     assert sum(settings[name]["width"] for name in first) <= 366
-    settings = _columns([])
-    assert sum(settings[name]["width"] for name in ("compare", *first[:3])) <= 366
+    widths = [settings["width"] for settings in settings.values()]
+    assert sum(widths) <= 848 and min(widths) >= 50
 
 
 def curve_of(coverages: Any, n: int) -> Any:

@@ -38,7 +38,7 @@ ENDS = {
         *("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors.csv"),
         *("scales.csv", "figures.csv", "cm.pdf", "cm.svg", "cm.png", FIGURE),
     ),
-    "Compare": ("runs.csv", "comparison.csv", "settings.csv", FIGURE),
+    "Compare": ("comparison.csv", "settings.csv", FIGURE),
     "Predict": (".csv", ".json", ".extxyz", ".zip", FIGURE),
 }
 IS_WHOLE: dict[str, Callable[[bytes], bool]] = {

@@ -1,183 +1,103 @@
-"""The table of finished runs: figures, notes and tags, and ticks for the comparison.
+"""The table of finished runs on one data set: errors, differences, names and notes.
 
-Notes and tags are edited in their cells and stored with the run. The ticked runs are in the
-address.
+Names and notes are edited in their cells.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.run_files import run_summaries
-from bandgap.evaluation.run_tables import MOST_RUNS
+from bandgap.evaluation.paired import interval_text
+from bandgap.evaluation.run_tables import Differences, StoredRun, difference_table, figures_table
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.housekeeping import MAX_NAME, rename_run
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.run_notes import MAX_NOTE, RunNote, run_notes, set_run_note
+from bandgap.jobs.run_notes import MAX_NOTE, run_notes, set_run_note
 
 ROWS = 8
-WRAPPED_ROWS = 6  # of two or three lines
-TICK = "compare"
-_FORM = "run-table"  # its key changes where an edit must be withdrawn
+_KEY = "run-table"
 _EDITS = "run_table_edits"  # run ids, and the edits of them that were carried out
-_UNTICKED = "run_table_unticked"  # whether the visitor has removed the last tick
 
 Cells = Mapping[int, Mapping[str, Any]]  # edited cells by row and column
 
 
 def run_table(
-    runs: Mapping[str, RunRow],
+    rows: Mapping[str, RunRow],
     *,
     labels: Mapping[str, str],
-    datasets: Mapping[str, str],
-    proposed: Sequence[str],
-    refits: Collection[str],
-) -> list[str]:
-    """Draw the table of runs, store edited notes and tags, and return the ticked runs.
+    data: str,
+    runs: Sequence[StoredRun],
+    pairs: Differences,
+) -> None:
+    """Draw the table of runs with its CSV, and carry out what was edited in it.
 
     Parameters
     ----------
-    runs
+    rows
         Finished runs by id, in the order of the table.
     labels
         Distinct name of each run by id.
-    datasets
-        Names of the data sets by id.
-    proposed
-        Ids of the runs that are ticked where the address names none.
-    refits
-        Ids of the runs that cannot be ticked, as their error is that of another run.
+    data
+        Name of their data set.
+    runs, pairs
+        Those that could be read, and their differences to the baseline.
     """
-    ticked = _ticked_runs([run_id for run_id in runs if run_id not in refits], proposed)
+    summaries = run_summaries(rows)
     notes = run_notes(stores.library(), session.workspace())
-    table = run_frame(runs, labels=labels, datasets=datasets, notes=notes, ticked=ticked)
-    text = st.text_input(
-        "Find runs", placeholder="name, method, data set, note or tag", key="runs-find", width=420
-    )
-    table = table[matching_rows(table, text)]
-    if table.empty:
-        st.caption("No run has all of these words.")
-        return ticked
-    tag_options = sorted({tag for note in notes.values() for tag in note.tags})
-    key = f"{_FORM}-{session.form_key(_FORM)}"
-    st.caption(
-        f"Tick 2 to {MOST_RUNS} runs to compare them. Click a header to sort; double-click a "
-        "cell of note or tags to write in it.",
-        width=720,
+    differences = {run.id: interval_text(d) for run, d, _ in pairs if d}
+    table = pd.DataFrame(
+        {
+            "run": [labels[run_id] for run_id in rows],
+            "rmse_eV": [summary.rmse_eV for summary in summaries],
+            "coverage": [100 * summary.coverage for summary in summaries],
+            "difference": [differences.get(run_id, "") for run_id in rows],
+            "n": pd.array([summary.n for summary in summaries], dtype="Int64"),
+            "note": [notes.get(run_id, "") for run_id in rows],
+        },
+        index=pd.Index(list(rows), name="id", dtype="str"),
     )
     wraps = tables.has_long_names(table["run"])
     st.data_editor(
         table,
-        key=key,
+        key=_KEY,
         hide_index=True,
-        height=tables.height(table, WRAPPED_ROWS if wraps else ROWS, wraps=wraps),
+        height=tables.height(table, ROWS, wraps=wraps),
         row_height=tables.row_height(table, wraps=wraps),
-        column_config=_columns(tag_options),
-        disabled=[name for name in table.columns if name not in (TICK, "note", "tags")],
+        column_config=_columns(),
+        disabled=[name for name in table.columns if name not in ("run", "note")],
         placeholder="",
-        alt="Finished runs of this workspace with their errors, notes and tags",
+        alt="Finished runs on the data set with their errors, differences and notes",
     )
     downloads.csv_button(
-        "Download the runs (CSV)",
-        partial(run_rows, table, runs, workspace=session.workspace()),
-        "runs.csv",
-        help="Those that are shown, with notes and tags.",
+        "Download the comparison (CSV)",
+        lambda: comparison(table, rows, runs, pairs).assign(data=data),
+        "comparison.csv",
+        help="With all figures, such as the mean absolute error and the width of the intervals.",
     )
-    edits: Cells = (st.session_state.get(key) or {}).get("edited_rows", {})
-    ids = table.index.tolist()
-    cells = _new_cells(ids, edits)
-    for row, values in cells.items():
-        if "note" in values or "tags" in values:
-            _store_note(ids[row], values, notes.get(ids[row], RunNote()))
-    ticks = {ids[row]: bool(values[TICK]) for row, values in cells.items() if TICK in values}
-    _change_ticks(ticks, ticked, refits={run_id: labels[run_id] for run_id in refits})
-    return ticked
+    edits: Cells = (st.session_state.get(_KEY) or {}).get("edited_rows", {})
+    for row, values in _new_cells(table.index.tolist(), edits).items():
+        _store(rows[table.index[row]], values)
 
 
-def run_frame(
-    runs: Mapping[str, RunRow],
-    *,
-    labels: Mapping[str, str],
-    datasets: Mapping[str, str],
-    notes: Mapping[str, RunNote],
-    ticked: Iterable[str],
+def comparison(
+    table: pd.DataFrame, rows: Mapping[str, RunRow], runs: Sequence[StoredRun], pairs: Differences
 ) -> pd.DataFrame:
-    """Return one row for each run, with the run ids as index.
-
-    Coverage is in percent. A refit has no figures, as its error is that of its parent.
-    """
-    summaries = run_summaries(runs)
-    methods = {name: entry.title for name, entry in stores.library().methods().items()}
-    ticks = set(ticked)
-    return pd.DataFrame(
-        {
-            TICK: [run_id in ticks for run_id in runs],
-            "run": [tables.without_n(labels[run_id], run) for run_id, run in runs.items()],
-            "rmse_eV": [summary.rmse_eV for summary in summaries],
-            "coverage": [100 * summary.coverage for summary in summaries],
-            "width_eV": [summary.width_eV for summary in summaries],
-            "n": pd.array([summary.n for summary in summaries], dtype="Int64"),
-            "note": [notes.get(run_id, RunNote()).text for run_id in runs],
-            "tags": [list(notes.get(run_id, RunNote()).tags) for run_id in runs],
-            "data": [datasets.get(run.dataset, "") for run in runs.values()],
-            "time": [words.duration(s.time_s) if np.isfinite(s.time_s) else "" for s in summaries],
-            "method": [methods.get(run.method, run.method) for run in runs.values()],
-        },
-        index=pd.Index(list(runs), name="id", dtype="str"),
+    """Return the table for a CSV: with ids, seeds, and figures and differences of read runs."""
+    requests = [rows[run_id].request for run_id in table.index]
+    table = table.drop(columns=["rmse_eV", "coverage", "difference"]).reset_index()
+    table["method"] = [request.method for request in requests]
+    table["seed"] = [request.seed for request in requests]
+    differences = difference_table(pairs).add_prefix("difference_to_baseline_")
+    figures = figures_table(runs).merge(
+        differences, how="left", left_on="run", right_on="difference_to_baseline_run"
     )
-
-
-def run_rows(table: pd.DataFrame, runs: Mapping[str, RunRow], *, workspace: str) -> pd.DataFrame:
-    """Return the rows of the table of runs for a CSV: with ids, seeds, and tags as text.
-
-    Notes and tags are read again, as the table was drawn before its last edit was stored.
-    """
-    rows = [runs[run_id] for run_id in table.index]
-    stored_notes = run_notes(stores.library(), workspace)
-    notes = [stored_notes.get(run_id, RunNote()) for run_id in table.index]
-    return pd.DataFrame(
-        {
-            "id": table.index,
-            "run": table["run"],
-            "method": table["method"],
-            "data": table["data"],
-            "n": table["n"],
-            "n_test": [row.request.n_test for row in rows],
-            "seed": [row.request.seed for row in rows],
-            "rmse_eV": table["rmse_eV"],
-            "coverage_95": table["coverage"] / 100,
-            "width_95_eV": table["width_eV"],
-            "time_s": [summary.time_s for summary in run_summaries(table.index)],
-            "note": [note.text for note in notes],
-            "tags": ["; ".join(note.tags) for note in notes],
-        }
-    )
-
-
-def matching_rows(table: pd.DataFrame, text: str) -> list[bool]:
-    """Return which rows have every word of a text in name, method, data set, note or tags."""
-    required_words = text.casefold().split()
-    columns = zip(*(table[name] for name in ("run", "method", "data", "note")), strict=True)
-    texts = [
-        " ".join([*map(str, cells), *tags]).casefold()
-        for cells, tags in zip(columns, table["tags"], strict=True)
-    ]
-    return [all(word in row_text for word in required_words) for row_text in texts]
-
-
-def _ticked_runs(runs: Collection[str], proposed: Sequence[str]) -> list[str]:
-    ids = [run_id for run_id in session.selected_id("runs").split(",") if run_id in runs]
-    if not ids and not st.session_state.get(_UNTICKED, False):
-        ids = list(proposed)
-    ids = ids[:MOST_RUNS]
-    session.choose("runs", ",".join(ids))
-    return ids
+    return table.merge(figures, how="left", on="run").drop(columns="difference_to_baseline_run")
 
 
 def _new_cells(ids: list[str], edits: Cells) -> dict[int, dict[str, Any]]:
@@ -190,74 +110,43 @@ def _new_cells(ids: list[str], edits: Cells) -> dict[int, dict[str, Any]]:
     if earlier_ids != ids:
         earlier = {}
     st.session_state[_EDITS] = (ids, {row: dict(cells) for row, cells in edits.items()})
-    new_cells = {}
-    for row, cells in edits.items():
-        before = earlier.get(row, {})
-        changed = {name: value for name, value in cells.items() if before.get(name) != value}
-        if changed:
-            new_cells[row] = changed
-    return new_cells
+    new_cells = {
+        row: {name: v for name, v in cells.items() if earlier.get(row, {}).get(name) != v}
+        for row, cells in edits.items()
+    }
+    return {row: cells for row, cells in new_cells.items() if cells}
 
 
-def _change_ticks(
-    changes: Mapping[str, bool], ticked: Sequence[str], *, refits: Mapping[str, str]
-) -> None:
-    """Select and deselect runs, and run the page again where that changes something.
-
-    `refits` are the names of the runs that cannot be selected.
-    """
-    selected = [run_id for run_id in ticked if changes.get(run_id, True)]
-    selected += [run_id for run_id, on in changes.items() if on and run_id not in ticked]
-    if selected == list(ticked):
-        return
-    refusal = ""
-    if wrong := [name for run_id, name in refits.items() if run_id in selected]:
-        refusal = f"{wrong[0]} is a refit. Its error is that of its parent: tick that run."
-    elif len(selected) > MOST_RUNS:
-        refusal = f"At most {MOST_RUNS} runs are compared at a time. Remove a tick first."
-    if refusal:
-        session.renew(_FORM)
-        session.set_message(words.escaped_sentence(refusal), tone="warning")
-    else:
-        st.session_state[_UNTICKED] = not selected
-        session.choose("runs", ",".join(selected))
-    st.rerun()
-
-
-def _store_note(run_id: str, values: Mapping[str, Any], note: RunNote) -> None:
-    text = values.get("note", note.text) or ""
-    tags = values.get("tags", note.tags) or ()
+def _store(run: RunRow, values: Mapping[str, Any]) -> None:
+    """Store the edited name and note of a run; a new name is shown at once."""
     try:
-        set_run_note(stores.library(), session.workspace(), run_id, RunNote(text, tuple(tags)))
+        if "note" in values:
+            set_run_note(stores.library(), run.workspace, run.id, values["note"] or "")
+        if "run" in values:
+            rename_run(stores.library(), run, values["run"] or "")
+            st.rerun()
     except BandgapError as error:
         frame.problem(error)
 
 
-def _columns(tags: Sequence[str]) -> dict[str, Any]:
+def _columns() -> dict[str, Any]:
     coverage = words.sentence(Quantity.COVERAGE.help)
+    text = st.column_config.TextColumn
     return {
-        TICK: st.column_config.CheckboxColumn("tick", width=62, help=_TICK_HELP, pinned=True),
-        "run": st.column_config.TextColumn("run", width=tables.NARROW_NAME, pinned=True),
+        "run": text("run", width=210, pinned=True, max_chars=MAX_NAME, help=_NAME_HELP),
         "rmse_eV": tables.column("RMSE (eV)", 76, "%.3f", Quantity.RMSE.help),
         "coverage": tables.column(
             "in 95 %", 60, "%.0f %%", f"{coverage} Here of 95 %, without a calibrator."
         ),
-        "width_eV": tables.column("width (eV)", 78, "%.2f", f"{Quantity.WIDTH.help} Here of 95 %."),
+        "difference": tables.column("difference (eV)", 190, help=_DIFFERENCE_HELP),
         "n": tables.column("n", 50, help="Number of labelled structures that it learned from."),
-        "note": st.column_config.TextColumn(
-            "note", help="Yours; double-click to write.", width=120, max_chars=MAX_NOTE
-        ),
-        "tags": st.column_config.MultiselectColumn(
-            "tags",
-            help="Yours; double-click to choose or write. A tag can be found above.",
-            width=90,
-            options=list(tags),
-            accept_new_options=True,
-        ),
-        "data": tables.column("data set", 84),
-        "time": tables.column("time", 74, help="Of the whole transfer on the machine that ran it."),
-        "method": tables.column("method", 150),
+        "note": text("note", width=240, max_chars=MAX_NOTE, help="Yours; double-click to write."),
     }
 
 
-_TICK_HELP = "Compare this run with the others that are ticked."
+_NAME_HELP = "Double-click to give it another name."
+_DIFFERENCE_HELP = (
+    "RMSE of this run minus that of the one it is compared with, on the same crystals, with its "
+    "95 % interval by paired bootstrap; negative is better. Another training set or seed may "
+    "differ by more."
+)

@@ -1,7 +1,7 @@
 """Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,9 @@ from app.components.shared import stores
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
 from bandgap.evaluation.near_copies import CAUSE
-from bandgap.evaluation.run_tables import LearningPoint, StoredRun
+from bandgap.evaluation.run_tables import StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
-from bandgap.foundation.errors import ArtifactError, BandgapError
+from bandgap.foundation.errors import ArtifactError
 from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
@@ -247,14 +247,6 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
     )
 
 
-def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[LearningPoint]:
-    """Return the errors of all readable runs on the data of the baseline."""
-    home = str(stores.home().folder)
-    dataset = runs[baseline.id].dataset
-    points = (_point(home, run.id) for run in runs.values() if run.dataset == dataset)
-    return [point[0] for point in points if point and point[1] == baseline.data_fingerprint]
-
-
 @dataclass(frozen=True)
 class RunSummary:
     """The figures of a run in the list of runs; NaN where the run has none.
@@ -307,20 +299,3 @@ def _finite(value: object) -> float:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _read(folder: str, run_id: str) -> HeldOut:
     return load_heldout(Path(folder), read_run(run_id).manifest)
-
-
-@st.cache_resource(max_entries=2000, show_spinner=False)
-def _point(home: str, run_id: str) -> tuple[LearningPoint, str] | None:
-    try:
-        manifest = read_run(run_id).manifest
-        if "refit" in manifest:  # its error is that of another number of labels
-            return None
-        figures = {
-            name: float(value) for name, value in manifest["metrics"].items() if value is not None
-        }
-        point = LearningPoint(
-            manifest["title"], int(manifest["n"]), int(manifest["request"]["seed"]), figures
-        )
-        return point, str(manifest["data"]["fingerprint"])
-    except (BandgapError, KeyError, TypeError, ValueError):
-        return None

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from bandgap.evaluation.run_tables import (
-    LearningPoint,
     StoredRun,
     difference_table,
     differences,
     differing_settings,
     figures_table,
-    learning_table,
     split_flags,
 )
 from tests.unit.evaluation.test_paired import N, noise, normal_heldout
@@ -34,7 +32,7 @@ def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1"
 
 def test_figures_table_has_one_row_a_run_with_time_and_memory():
     old = stored("old", 2 * ERRORS, elapsed_s={}, peak_memory_bytes={}, metrics={})
-    table = figures_table([stored("new", ERRORS), old], 0.9).set_index("run")
+    table = figures_table([stored("new", ERRORS), old]).set_index("run")
     assert table.loc["old", "rmse_eV"] == pytest.approx(2 * table.loc["new", "rmse_eV"])
     assert table.loc["new", ["time_s", "memory_MB", "nll", "held_out"]].tolist() == [
         2.5,
@@ -87,20 +85,10 @@ def test_differences_to_the_baseline_explain_missing_ones():
         stored("base", ERRORS),
         stored("elsewhere", ERRORS, rows=np.arange(5)),
     ]
-    rows = differences(runs, runs[1], "rmse_eV")
+    rows = differences(runs, runs[1])
     assert [run.label for run, _, _ in rows] == ["good", "elsewhere"]
     assert "better than base on these 400 crystals" in rows[0][2]
     assert rows[1][1] is None and rows[1][2].startswith("no difference can be taken. 5 structures")
     table = difference_table(rows)
     assert table["structures"].tolist() == [400, 0] and np.isnan(table["difference_eV"][1])
     assert table["difference_eV"][0] == pytest.approx(-np.sqrt(np.mean(ERRORS**2)) / 2)
-
-
-def test_learning_table_is_over_methods_with_several_sizes():
-    points = [LearningPoint("a", n, s, {"rmse_eV": 1 / n + s}) for n in (10, 20) for s in (0, 2)]
-    table = learning_table([*points, LearningPoint("b", 10, 0, {"rmse_eV": 1.0})], "rmse_eV")
-    assert table["method"].unique().tolist() == ["a"] and table["runs"].tolist() == [2, 2]
-    assert table.loc[0, ["rmse_eV", "smallest_eV", "largest_eV"]].tolist() == pytest.approx(
-        [1.1, 0.1, 2.1]
-    )
-    assert learning_table(points[:2], "rmse_eV").empty

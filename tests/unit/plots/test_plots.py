@@ -6,7 +6,6 @@ import pytest
 from scipy.stats import gaussian_kde
 
 from bandgap import plots
-from bandgap.foundation.quantities import Quantity
 from bandgap.plots import posterior, style
 
 RNG = np.random.default_rng(0)
@@ -141,29 +140,11 @@ def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> 
     table = pd.DataFrame(
         {"run": ["a", "b", "c", "d"], "difference_eV": [-0.2, 0.2, 0.01, np.nan]}
     ).assign(lower_eV=[-0.3, 0.1, -0.1, np.nan], upper_eV=[-0.1, 0.3, 0.1, np.nan])
-    fig = plots.difference_figure(table, quantity=Quantity.RMSE)
+    fig = plots.difference_figure(table)
     assert [[row[0] for row in trace.customdata] for trace in fig.data] == [["a"], ["b"], ["c"]]
     assert [note.text for note in fig.layout.annotations] == ["c", "b", "a"]
     assert len({trace.marker.symbol for trace in fig.data}) == 3
     assert fig.layout.xaxis.title.text == "difference in RMSE (eV)"
-
-
-def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -> None:
-    table = pd.DataFrame(
-        {"method": ["a", "a", "b", "b"], "n": [50, 100, 50, 100], "runs": 2}
-    ).assign(
-        mae_eV=[0.5, 0.4, 0.6, 0.3],
-        smallest_eV=[0.4, 0.3, 0.6, 0.3],
-        largest_eV=[0.7, 0.4, 0.6, 0.3],
-    )
-    fig = plots.learning_figure(table, quantity=Quantity.MAE)
-    assert [list(trace.y) for trace in fig.data] == [[0.5, 0.4], [0.6, 0.3]]
-    assert list(fig.data[0].error_y.array) == pytest.approx([0.2, 0.0])
-    assert fig.data[0].marker.symbol != fig.data[1].marker.symbol
-    assert (
-        list(fig.layout.xaxis.ticktext) == ["50", "100"]
-        and fig.layout.yaxis.title.text == "MAE (eV)"
-    )
 
 
 def test_parity_shows_intervals_whole_up_to_a_quarter_of_the_range_beyond_the_points() -> None:
