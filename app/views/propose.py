@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import session
 from app.components.predict.window_choice import choose_window
+from app.components.propose.offer import is_organic
 from app.components.propose.proposal_view import proposal_view
 from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
@@ -27,12 +28,18 @@ MOST_GENERATED = 5_000
 def page() -> None:
     frame.heading(
         "Propose",
-        "Molecules that are not in your data, for a band gap in a window. Experimental: of 200 "
-        "proposals, 38 % had a gap in a window of 0.5 eV where it was measured, of known molecules "
-        "8 %.",
+        "New molecules for a band gap in a window. Experimental: where it was measured, 38 % of "
+        "the proposals had a gap in a window of 0.5 eV, of known molecules 8 %.",
     )
     run = choose_run("Proposing needs a finished transfer.", refits_first=True)
     if run is None:
+        return
+    datasets = stores.library().datasets(session.workspace())
+    if any(dataset.id == run.dataset and not is_organic(dataset) for dataset in datasets):
+        st.info(
+            "This run learned from structures that are not organic. Molecules are proposed only "
+            "with a run on organic molecules or crystals of them."
+        )
         return
     if run.request.baseline:
         st.info(
@@ -55,16 +62,14 @@ def proposal_form(run: RunRow) -> None:
     if stores.rdkit_missing():
         st.warning(_RDKIT_MISSING, icon=":material/extension_off:")
     window = choose_window()
-    datasets = stores.library().datasets(session.workspace())
-    names = {"": DEMO} | stores.dataset_labels(datasets)
+    names = {"": DEMO} | stores.dataset_labels(stores.library().datasets(session.workspace()))
     dataset = st.selectbox(
         "Molecules to learn from",
         list(names),
         format_func=names.__getitem__,
         key=f"propose-data-{run.id}",
         width=520,
-        help="Isolated neutral molecules with all hydrogens, such as those of the source. Bonds "
-        "are perceived from the geometries. Crystals are left out."
+        help="Isolated neutral molecules with all hydrogens. Crystals are left out."
         + help_link("explanation/proposals", "Molecules"),
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -86,27 +91,15 @@ def proposal_form(run: RunRow) -> None:
             help="Each is one to three random changes of a known molecule; the best are listed. "
             "1,000 take a few minutes.",
         )
-    reason = _reason_not_to_start(window)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        is_started = st.button("Propose", type="primary", disabled=bool(reason))
-        if reason:
-            st.caption(reason, width="content")
-    if is_started and window is not None:
+    if st.button("Propose", type="primary", disabled=window is None or stores.rdkit_missing()):
+        assert window is not None
         carry_out(partial(_submit, run, dataset, window, int(count), int(generated)))
-
-
-def _reason_not_to_start(window: Window | None) -> str:
-    """Return why the job cannot be submitted, "" where it can."""
-    if stores.rdkit_missing():
-        return "RDKit is not installed on this server, see above."
     if window is None:
-        return "Fill in both ends of the target window first, the lower one on the left."
-    return ""
+        st.caption("Fill in both ends of the target window first, the lower one on the left.")
 
 
 def _submit(run: RunRow, dataset: str, window: Window, count: int, generated: int) -> None:
     """Submit the job; the same form instance gives the same job."""
-    key = f"propose-{run.id}-{session.form_key('propose')}"
     submit_proposals(
         stores.jobs(),
         session.workspace(),
@@ -116,25 +109,23 @@ def _submit(run: RunRow, dataset: str, window: Window, count: int, generated: in
         count=count,
         generated=generated,
         seed=run.request.seed,
-        key=key,
+        key=f"propose-{run.id}-{session.form_key('propose')}",
     )
     session.renew("propose")
 
 
 def result(run: RunRow, lists: list[Job]) -> None:
     """Draw the newest list, or the one that is selected."""
-    by_id = {job.id: job for job in lists}
-    picked = next(iter(by_id))
-    if len(by_id) > 1:
-        titles = {id: f"{k}: {job.title}" for k, (id, job) in enumerate(by_id.items(), start=1)}
-        picked = st.selectbox(
+    job = lists[0]
+    if len(lists) > 1:
+        place = st.selectbox(
             "List",
-            list(titles),
-            format_func=titles.__getitem__,
-            key=f"propose-list-{picked}",
+            range(len(lists)),
+            format_func=lambda k: f"{k + 1}: {lists[k].title}",
+            key=f"propose-list-{job.id}",
             width=520,
         )
-    job = by_id[picked]
+        job = lists[place]
     if job.state != "finished":
         job_panel(job)
         return

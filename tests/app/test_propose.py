@@ -10,13 +10,15 @@ from ase.io import write
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
+from app.components.propose.offer import is_organic
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import SourceEntry, SystemEntry
 from bandgap.jobs.proposals import TABLE, load_proposals, proposal_folder
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import Workspace, texts
+from tests.app.test_method_choice import frame
 
 Visit = Callable[..., AppTest]
 
@@ -27,9 +29,13 @@ def test_workspace_without_a_run_is_sent_to_train(visit: Visit, workspace: Works
     assert "Proposing needs a finished transfer" in texts(visit("propose"))
 
 
-def finished_run(workspace: Workspace, request: TransferRequest) -> str:
-    """Store a run without results, and return its id."""
-    dataset = workspace.add_checked([("water.xyz", WATER)], name="water")
+def finished_run(workspace: Workspace, request: TransferRequest, *, metal: str = "C") -> str:
+    """Store a run without results on labelled molecules, and return its id."""
+    molecules = "".join(frame(metal=metal, spacing=1.0 + 0.01 * k) for k in range(20)).encode()
+    dataset = workspace.add_checked([("molecules.extxyz", molecules)], name="molecules")
+    workspace.library.save_gaps(
+        dataset, np.linspace(1.0, 3.0, 20), labels={"matched": 20}, level_of_theory="PBE"
+    )
     run = str(uuid.uuid4())
     payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
     job = workspace.jobs.submit(
@@ -54,6 +60,17 @@ def propose_button(at: AppTest) -> Button:
     return button
 
 
+def test_run_on_structures_that_are_not_organic_proposes_no_molecules(
+    visit: Visit, workspace: Workspace
+) -> None:
+    at = visit("propose", run=finished_run(workspace, REQUEST, metal="Pb"))
+    assert "not organic" in at.info[0].value
+    assert "Propose" not in [button.label for button in at.button]
+    assert not any(map(is_organic, workspace.library.datasets(workspace.id)))
+    finished_run(workspace, REQUEST)
+    assert any(map(is_organic, workspace.library.datasets(workspace.id)))
+
+
 def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
     """It is a column of a file from a user, and no Markdown."""
     request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
@@ -72,7 +89,6 @@ def test_missing_rdkit_is_told_with_the_command_that_installs_it(
     at.number_input(key="window-to").set_value(1.5).run()
     assert propose_button(at).disabled == (not installed)
     assert ("pip install -c constraints.txt ." in texts(at)) == (not installed)
-    assert ("RDKit is not installed on this server" in texts(at)) == (not installed)
 
 
 def test_grey_button_says_that_the_window_is_missing(visit: Visit, workspace: Workspace) -> None:

@@ -5,16 +5,15 @@ import base64
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, frame, tables, words
+from app.components.shared import downloads, tables, words
 from app.components.shared.structure_view import draw_structure
-from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
 from bandgap.predictions.window import Window
 
 _COLUMNS = (
     *("rank", "p_window", "mean_eV", "smiles", "known", "lower_eV", "upper_eV"),
-    *("domain", "sa_score", "alerts"),
+    "sa_score",
 )
 
 
@@ -32,13 +31,10 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
     warning = str(proposals.description.get("warning", ""))
     if warning:
         st.warning(words.escaped(warning), width=720)
-    # The last two are what the list cannot know: the error of the geometries, and the packing.
+    # The last one is what the list cannot know: the packing.
     notes = [str(note) for note in proposals.description.get("notes", ()) if note != warning]
-    for note in notes[-2:]:
+    for note in notes[-1:]:
         st.caption(words.escaped(note), width=720)
-    with st.expander("How the list was made", width=720):
-        for note in notes[:-2]:
-            st.caption(words.escaped(note))
     row = tables.pick(
         _with_drawings(proposals),
         alt="Proposed molecules, best first",
@@ -53,36 +49,23 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
             (proposals.folder / MOLECULES).read_bytes,
             f"{name}.extxyz",
         )
-    st.caption(
-        "Mark a row to see the molecule in three dimensions; click the head of a column to sort by "
-        "it. Upload the extXYZ file on the page Predict to rank the molecules for what to compute "
-        "next."
-    )
+    with st.expander("How the list was made", width=720):
+        for note in notes[:-1]:
+            st.caption(words.escaped(note))
     if row is not None:
-        _molecule(proposals, row)
-
-
-def _molecule(proposals: StoredProposals, row: int) -> None:
-    """Draw one molecule."""
-    line = proposals.table.iloc[row]
-    st.markdown(f"**{words.escaped(str(line['smiles']))}**")
-    try:
+        st.markdown(f"**{words.escaped(str(table['smiles'].iloc[row]))}**")
         draw_structure(
             proposals.folder / SHAPES,
             row,
-            formula=str(line["formula"]),
+            formula=str(table["formula"].iloc[row]),
             key=f"proposed-{proposals.folder.name}-{row}",
         )
-    except BandgapError as error:
-        frame.problem(error)
 
 
 def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
     """Return the columns of the table after the structural formulas; probabilities in per cent."""
     columns = proposals.table[[name for name in _COLUMNS if name in proposals.table]].copy()
     columns["p_window"] *= 100.0
-    if "alerts" in columns:
-        columns["alerts"] = columns["alerts"].fillna("")
     addresses = [
         "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
         for svg in proposals.drawings
@@ -105,14 +88,10 @@ def _column_settings() -> dict[str, object]:
         "mean_eV": tables.column("gap (eV)", 70, "%.2f", Quantity.MEAN.help),
         "lower_eV": tables.column("from (eV)", 70, "%.2f", Quantity.LOWER.help),
         "upper_eV": tables.column("to (eV)", 70, "%.2f", Quantity.UPPER.help),
-        "domain": tables.column("domain", help="Similarity to what the run learned from."),
         "sa_score": tables.column(
             "synthesis (1-10)",
             110,
             "%.1f",
             "Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
-        ),
-        "alerts": tables.column(
-            "alerts", help="Groups that are often reactive or unstable (Brenk et al. 2008)."
         ),
     }
