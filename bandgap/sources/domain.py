@@ -4,7 +4,7 @@ A source stores the directions of up to 1,000 of its training structures. The di
 `bandgap.predictions.domain`. The directions of the demo sources are computed from their structures.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,17 +135,23 @@ def _inorganic_training_records() -> Sequence[StructureRecord]:
     ]
 
 
-_SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureRecord]]]] = (
-    (demo_source_folder, lambda: load_demo("molecules").records),
-    (inorganic_source_folder, _inorganic_training_records),
+# Folder, training structures, and whether these are periodic.
+_SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureRecord]], bool]] = (
+    (demo_source_folder, lambda: load_demo("molecules").records, False),
+    (inorganic_source_folder, _inorganic_training_records, True),
 )
 
 
-def shipped_records(folder: Path) -> Sequence[StructureRecord] | None:
-    """Return the training structures of a source that is part of the demo data, else None."""
-    for shipped, records in _SHIPPED:
+def shipped_records(
+    folder: Path, *, periodic: Collection[bool] = (False, True)
+) -> Sequence[StructureRecord] | None:
+    """Return the training structures of a source that is part of the demo data, else None.
+
+    Reading them takes seconds: it is left out where they are not of a kind in `periodic`.
+    """
+    for shipped, records, is_periodic in _SHIPPED:
         if Path(folder).resolve() == shipped().resolve():
-            return records()
+            return records() if is_periodic in periodic else ()
     return None
 
 

@@ -135,8 +135,8 @@ def near_copies_in_source(folder: Path, records: Sequence[StructureRecord]) -> i
         n_nearest = int(arrays.get("n_nearest", N_NEAREST))
         stored = StoredDistances(formulas, arrays["ends"], arrays["values"], n_nearest)
         return stored.n_near_copies(records)
-    source_records = shipped_records(folder)
+    readable = [record for record in records if record.atoms is not None]
+    source_records = shipped_records(folder, periodic={record.periodic for record in readable})
     if source_records is None:
         return None
-    readable = [record for record in records if record.atoms is not None]
     return int(has_near_copy(readable, source_records).sum())
