@@ -31,10 +31,12 @@ class Cost:
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures: a power of n through both sizes.
 
-        It never decreases with n. `iterations` is the length of each chain, None for the default.
+        It never decreases with n, and grows at least as n above both sizes (1,280 structures took
+        a Bayesian transfer 6 times the time of 200; 2 cores, 2026-11-29). `iterations` is the
+        length of each chain, None for the default.
         """
         growth_rate = math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0])
-        growth: float = (n / SIZES[1]) ** max(0.0, growth_rate)
+        growth: float = (n / SIZES[1]) ** max(1.0 if n > SIZES[1] else 0.0, growth_rate)
         relative_length = 1.0
         if iterations and (self.sampler == "auto" or self.sampler == "whitened"):
             relative_length = iterations / default_iterations(self.sampler)

@@ -85,11 +85,11 @@ def test_costs_mark_the_methods_that_sample():
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-def test_first_estimate_is_the_cost_at_the_measured_sizes_and_never_falls_with_n(store, method):
+def test_first_estimate_is_the_cost_at_the_measured_sizes_and_then_grows_with_n(store, method):
     cost = METHODS[method].cost
     assert seconds(store, method, 200) == pytest.approx(cost.large_s)
     assert seconds(store, method, 50) == pytest.approx(min(cost.small_s, cost.large_s))
-    assert seconds(store, method, 800) >= seconds(store, method, 200)
+    assert seconds(store, method, 800) >= pytest.approx(4 * seconds(store, method, 200))
 
 
 def test_sampler_takes_as_long_as_its_iterations(store):
