@@ -65,11 +65,10 @@ _FIELDS = (
     "contains",
     "train-n",
     "field",
-    "runs-find",
     "baseline",
 )
-_GROUPS = ("verdict-filter", "interval-kind", "groups-by", "compare-figure", "show")
-_CHECKBOXES = ("method", "show-map", "sure", "levels")
+_GROUPS = ("verdict-filter", "interval-kind", "groups-by", "show")
+_CHECKBOXES = ("method", "show-map", "sure")
 
 
 def _skeletons(prefixes: Sequence[str]) -> str:
@@ -84,11 +83,9 @@ RESERVED_CSS = f"""
 [data-testid="stMain"] {_skeletons(_CHECKBOXES)} {{ height: 23px !important; }}
 [data-testid="stMain"] {_skeletons(("figure",))} {{ height: 71px !important; }}
 [class*="st-key-viewer-"] {{ min-height: 486px; }}
-.st-key-train-split {{ min-height: 140px; }}
 @media (max-width: 520px) {{
   [class*="st-key-viewer-"] {{ min-height: 440px; }}
   .st-key-data-view {{ min-height: 64px; }}
-  .st-key-train-split {{ min-height: 340px; }}
   [class*="st-key-show-"]:not([class*="st-key-show-map-"]) {{ min-width: 250px; }}
 }}
 """

@@ -1,7 +1,6 @@
 """Source models: list, training data, errors, forms that train or add one or add a run."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -17,13 +16,13 @@ from app.components.shared.waiting import registered
 from app.components.sources.archive_form import run_upload, source_upload
 from app.components.sources.source_setup import source_form
 from bandgap import plots
-from bandgap.jobs.deletions import KEPT_DAYS, bin_source
+from bandgap.jobs.deletions import bin_source
 from bandgap.jobs.sources import JOB_ORIGINS, Source
 from bandgap.sources.cards import extras_sentence
 
 CAPTION = (
-    "Error on structures that the network did not learn from. A curve that still falls at its end "
-    "asks for more epochs; a dotted curve far below the solid one asks for more structures."
+    "A curve that still falls at its end asks for more epochs; a dotted curve far below the solid "
+    "one asks for more structures."
 )
 
 
@@ -67,34 +66,45 @@ def present(sources: dict[str, Source]) -> None:
         st.rerun()
     source = sources[selected]
     source_details(source)
-    if not source.problem and st.button(
-        f"Transfer from {words.escaped(source.title)}", key="transfer-from"
-    ):
-        session.choose("source", source.id)
-        st.switch_page("views/train.py")
-    if source.job:
-        delete_expander(source)
+    with st.container(horizontal=True):
+        if not source.problem and st.button(
+            f"Transfer from {words.escaped(source.title)}", key="transfer-from"
+        ):
+            session.choose("source", source.id)
+            st.switch_page("views/train.py")
+        if source.job:
+            delete_button(
+                "source model",
+                source.id,
+                source.title,
+                lambda: bin_source(
+                    stores.jobs(),
+                    stores.library(),
+                    session.workspace(),
+                    source.id,
+                    name=source.title,
+                ),
+            )
 
 
 def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
     """Return one row per source model: structures, level of theory, error, features and licence."""
-    cards = [source.card for source in sources.values()]
-    return pd.DataFrame(
+    rows = [
         {
-            "source model": [source.title for source in sources.values()],
-            "structures": pd.array([card.get("n_structures") for card in cards], dtype="Int64"),
-            "level of theory": [card.get("level_of_theory") or "not recorded" for card in cards],
-            "validation RMSE (eV)": pd.array(
-                [card.get("held_out_rmse_eV") or card.get("validation_rmse_eV") for card in cards],
-                dtype="Float64",
-            ),
-            "features": pd.array(
-                [_features(source.manifest) for source in sources.values()], dtype="Int64"
-            ),
-            "licence": [_licence(card) for card in cards],
-            "trained": [source.trained for source in sources.values()],
+            "source model": source.title,
+            "structures": source.card.get("n_structures"),
+            "level of theory": source.card.get("level_of_theory") or "not recorded",
+            "validation RMSE (eV)": source.card.get("held_out_rmse_eV")
+            or source.card.get("validation_rmse_eV"),
+            "features": _features(source),
+            # without its credit line, which is on the card
+            "licence": str(source.card.get("licence") or "not recorded").split(". ")[0],
+            "trained": source.trained,
         }
-    )
+        for source in sources.values()
+    ]
+    types = {"structures": "Int64", "features": "Int64", "validation RMSE (eV)": "Float64"}
+    return pd.DataFrame(rows).astype(types)
 
 
 SOURCE_COLUMNS = {
@@ -109,93 +119,53 @@ SOURCE_COLUMNS = {
 
 
 def source_details(source: Source) -> None:
-    """Draw the card, the descriptor, the extra parts and the learning curve of a source model."""
+    """Draw the learning curve of a source model, and its card, descriptor and extra parts."""
     if source.problem:
         st.error(f"{words.escaped(source.title)}: {source.problem}", icon=":material/error:")
         return
-    left_column, right_column = st.columns(2, gap="large")
-    with left_column:
-        st.subheader(words.escaped(source.title), anchor=False)
-        frame.warn(source.manifest.get("warnings", ()))
+    st.subheader(words.escaped(source.title), anchor=False)
+    frame.warn(source.manifest.get("warnings", ()))
+    history = source.manifest.get("history")
+    scale = source.manifest.get("gaps", {}).get("sd_eV")
+    if history and scale:
+        alt = "Error by epoch of the source's training"
+        figure(
+            plots.learning_curve,
+            history,
+            sd_eV=scale,
+            key="learning-curve",
+            alt=alt,
+            caption=CAPTION,
+        )
+    with st.expander("What it learned from, and its descriptor"):
         tables.card(source.card)
-        st.markdown(f"**Descriptor**: {descriptor_sentence(source.manifest)}")
+        st.markdown(f"**Descriptor**: {descriptor_sentence(source)}")
         st.markdown(
             f"**Contains besides its weights**: {extras_sentence(source.manifest)}",
             help=_EXTRAS_HELP
             + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
         )
-    with right_column:
-        history = source.manifest.get("history")
-        scale = source.manifest.get("gaps", {}).get("sd_eV")
-        if history and scale:
-            alt = "Error by epoch of the source's training"
-            figure(
-                plots.learning_curve,
-                history,
-                sd_eV=scale,
-                key="learning-curve",
-                alt=alt,
-                caption=CAPTION,
-            )
-        else:
-            st.caption("This source model has no learning curve stored.")
 
 
-def descriptor_sentence(manifest: Mapping[str, Any]) -> str:
-    """Return the terms, elements and number of features of a source's descriptor."""
-    descriptor = manifest.get("descriptor", {})
-    features = _features(manifest)
-    terms = [
-        f"{k} ({descriptor[k]['function'].replace('_', ' ')})"
-        for k in ("k1", "k2", "k3")
-        if descriptor.get(k)
+def descriptor_sentence(source: Source) -> str:
+    """Return the parts, the number of features and the elements of a source's descriptor."""
+    descriptor = source.manifest.get("descriptor", {})
+    parts = [
+        label for name, label in _PARTS.items() if descriptor.get(name) not in (None, False, "none")
     ]
-    blocks = [
-        label
-        for name, label in _BLOCKS.items()
-        if descriptor.get(name, "none") not in (None, False, "none")
-    ]
-    if not (terms or blocks) or features is None:
-        return "not recorded"
-    if terms:
-        blocks = [f"MBTR, {' and '.join(terms)}", *blocks]
     species = f", for {' '.join(descriptor['species'])}" if descriptor.get("species") else ""
-    return f"{', '.join(blocks)}, {features:,} features{species}"
+    return f"{', '.join(parts)}, {_features(source) or 0:,} features{species}"
 
 
-def delete_expander(source: Source) -> None:
-    """Draw the form that deletes a source model of the workspace, with what it removes."""
-    with st.expander("Delete this source model"):
-        st.markdown(
-            f"The bin keeps it for {KEPT_DAYS} days. Runs that started from it stay and can "
-            "still predict, but no transfer can start from it any more, and an interrupted one "
-            "cannot be resumed."
-        )
-        delete_button(
-            "source model",
-            source.id,
-            source.title,
-            lambda: bin_source(
-                stores.jobs(),
-                stores.library(),
-                session.workspace(),
-                source.id,
-                name=source.title,
-            ),
-        )
-
-
-def _licence(card: Mapping[str, Any]) -> str:
-    """Return the name of the licence without its credit line, which is on the card."""
-    return str(card.get("licence") or "not recorded").split(". ")[0]
-
-
-def _features(manifest: Mapping[str, Any]) -> int | None:
-    count = manifest.get("network", {}).get("n_features")
+def _features(source: Source) -> int | None:
+    count = source.manifest.get("network", {}).get("n_features")
     return int(count) if count else None
 
 
-_BLOCKS = {
+_PARTS = {
+    "k1": "MBTR of atoms",
+    "k2": "of pairs",
+    "k3": "of triples",
     "composition": "composition",
     "neighbours": "neighbours",
     "soap": "SOAP",
@@ -204,8 +174,8 @@ _BLOCKS = {
     "graph": "readout of a graph network",
 }
 _EXTRAS_HELP = (
-    "Some transfers need more than the weights: the variational posterior, the Fisher information "
-    "or snapshots of the training. The methods on the page Train say which."
+    "Some research methods need more than the weights: the variational posterior, the Fisher "
+    "information or snapshots of the training."
 )
 
 

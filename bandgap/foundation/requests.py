@@ -1,7 +1,7 @@
 """Base of the requests: frozen, validated and serialisable descriptions of one piece of work.
 
 A request is the only place that names, types, bounds and explains a setting. The command line
-creates its options from the fields, the dashboard its widgets, the documentation its tables. The
+creates its options from the fields, the documentation its tables. The
 job table and manifests store `Request.to_values`, and "repeat this run" prints
 `Request.command_options`.
 """
@@ -43,9 +43,6 @@ class Setting:
         Placeholder of the value in the help text of the command line.
     example
         Value of a list as a user types it, such as "40000,10000"; shown in errors.
-    on_page
-        Whether the dashboard draws a widget for it under "More settings". It is False for fields
-        that a page draws in another place.
     """
 
     label: str
@@ -53,7 +50,6 @@ class Setting:
     option: str | None = ""
     metavar: str | None = None
     example: str = ""
-    on_page: bool = False
 
 
 @dataclass(frozen=True)

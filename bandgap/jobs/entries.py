@@ -4,7 +4,7 @@ Only the worker loads the libraries behind them; it registers the entries when i
 (`catalogue`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,20 @@ class MethodEntry:
     new_elements: bool = False
     resumable: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_research(self) -> bool:
+        """Whether nothing proposes it."""
+        return self.standing == "research"
+
+    @property
+    def label(self) -> str:
+        """Its title; that of a research method says so."""
+        return f"{self.title} (research)" if self.is_research else self.title
+
+    def need_in(self, parts: Collection[str]) -> bool:
+        """Return whether a source model with these parts has what the method needs."""
+        return not self.needs or self.needs in parts
 
     @property
     def sampler(self) -> Mapping[str, Any]:

@@ -19,7 +19,9 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
 
 EXTENDS = "extends"  # in the payload: the id of the finished run of fewer draws
-FIRST_ANSWER = "first_answer"  # in the payload: the id of the run of a fast method before this one
+FIRST_ANSWER = (
+    "first_answer"  # in the payload: the id of the run of a quicker method before this one
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def start_transfer(
     method. With `parent`, the id of a tested run, the job refits that run on all labels. With
     `extends`, the id of a finished run of fewer draws, sampling continues from that run's last
     checkpoint if it is still stored; the result is the same without. `first_answer` is the id of
-    the run of a fast method on the same split that was started before this one.
+    the run of a quicker method on the same split that was started before this one.
     """
     workspace = dataset.workspace
     gaps = _gaps(library, dataset)
@@ -89,24 +91,6 @@ def start_transfer(
             title=title,
         )
     return Started(run_id, job, new=True)
-
-
-def any_started(
-    jobs: JobStore,
-    library: Library,
-    dataset: Dataset,
-    *,
-    source: str,
-    requests: Sequence[TransferRequest],
-) -> bool:
-    """Return whether `start_transfer` would find a finished or active run of one of these."""
-    gaps = _gaps(library, dataset)
-    transfers = _transfers(jobs, dataset.workspace)
-    for request in requests:
-        earlier = _of_work(transfers, _work_of(dataset, gaps, source=source, request=request))
-        if earlier and earlier[0].is_current:
-            return True
-    return False
 
 
 def _work_of(

@@ -1,7 +1,7 @@
 """Requests: what is asked of a transfer, a prediction and the training of a source model.
 
 Page, job, command line, Python function, manifest and "repeat this run" read these types. To add a
-setting, add a field here; it then has an option, a widget and an entry in the documentation.
+setting, add a field here; it then has an option and an entry in the documentation.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,7 @@ Device = Literal["auto", "cpu", "cuda"]
 WIDEN_FACTOR: Final = 2.0  # of intervals that are widened
 
 _SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
-_DEVICE = Setting(
-    "Device", "Where to train and sample: auto takes a CUDA device if there is one.", on_page=True
-)
+_DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.")
 _PRESET = (
     "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
 )
@@ -91,7 +89,6 @@ class TransferRequest(Request):
             "Keep a formula on one side of the split",
             "Keep all structures of one formula, such as polymorphs, on one side of the split: the "
             "test of what the model knows of compositions that it has not seen.",
-            on_page=True,
         ),
     ] = False
     test_known: Annotated[

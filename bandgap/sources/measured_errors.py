@@ -6,7 +6,6 @@ compare`. Each row has its date and command. Imports no torch.
 """
 
 import csv
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -84,18 +83,6 @@ class MeasuredError:
         if self.lowest_eV and self.lowest_eV != self.highest_eV:
             return f"{float(self.lowest_eV):.2f} to {float(self.highest_eV):.2f} eV"
         return f"{self.rmse_eV:.2f} eV"
-
-    @property
-    def range_text(self) -> str:
-        """The range of the error over the splits, such as "0.70 to 0.80 eV over 5 splits".
-
-        Where it was not recorded it is the mean plus and minus the standard deviation.
-        """
-        text = self.text
-        if self.standard_error_eV:
-            deviation = float(self.standard_error_eV) * math.sqrt(int(self.splits))
-            text = f"{self.rmse_eV - deviation:.2f} to {self.rmse_eV + deviation:.2f} eV"
-        return f"{text} over {self.splits} splits"
 
     @property
     def conditions(self) -> str:

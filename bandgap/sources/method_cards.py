@@ -1,114 +1,99 @@
 """Three methods to choose from, with the errors that were measured on crystals like the user's.
 
-The page Train shows them as cards: the proposed method, a fast one, and a baseline that any method
-should beat. The errors are from the table of `measured_errors`. Imports no torch.
+The page Train shows them as cards: the proposed method, the one whose layers can be seen or a fast
+one, and a baseline that others should beat. The errors are from the table of `measured_errors`.
+Imports no torch.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import MOLECULES
 from bandgap.sources.measured_errors import MEAN_GAP_RMSE_EV, MeasuredError, error_of
 from bandgap.sources.proposed import FEATURES, LAYERS, Proposal, Target
 
-Role = Literal["Recommended", "Fast", "Baseline"]
+Role = Literal["Recommended", "Shows layers", "Fast", "Baseline"]
 RIDGE: Final = "last_layer_ridge"
+FINE_TUNING: Final = "fine_tune"
 GAUSSIAN_PROCESS: Final = "gaussian_process"
 KERNEL_RIDGE: Final = "kernel_ridge"
 
-WITHOUT_LEVELS: Final = "without levels of the molecules"
-
 ROLE_TEXTS: Final[Mapping[Role, str]] = {
     "Recommended": "Proposed for your crystals.",
+    "Shows layers": "Its posterior shows which layers of the source model moved.",
     "Fast": "For a first look, in seconds.",
-    "Baseline": "Uses no source model and assumes little: other methods should beat it.",
+    "Baseline": "What is usual and simple: other methods should beat it.",
 }
 
 
 @dataclass(frozen=True)
 class MethodCard:
-    """A method in one of the three roles, with its measured error.
+    """A method in one of the roles, with its measured error.
 
-    Attributes
-    ----------
-    role, method
-        The role and the name of the method.
-    measured
-        Its row in the table of measured errors on the kind of crystals that is most like the
-        target, None where it was not measured.
-    condition
-        What was different in the measurement, "" where nothing was.
+    `measured` is its row in the table of measured errors on the kind of crystals that is most like
+    the target; None where it was not measured together with the proposed method.
     """
 
     role: Role
     method: str
     measured: MeasuredError | None
-    condition: str = ""
-
-    @property
-    def error_eV(self) -> float | None:
-        """The measured root mean square error in eV, None where it was not measured."""
-        return None if self.measured is None else self.measured.rmse_eV
-
-    @property
-    def sentence(self) -> str:
-        """The measured error in words, "" where it was not measured."""
-        if self.measured is None:
-            return ""
-        row = self.measured
-        details = ", ".join(filter(None, [row.conditions, self.condition]))
-        return (
-            f"RMSE {row.range_text} (mean gap: {MEAN_GAP_RMSE_EV[row.kind]:.2f} eV) on {row.kind} "
-            f"({details})."
-        )
 
 
-def comparison_problem(cards: Sequence[MethodCard]) -> str:
-    """Return why the errors of cards cannot be compared, "" where they can."""
+def basis_sentence(cards: Sequence[MethodCard]) -> str:
+    """Return on which crystals the errors of the cards were measured, "" without errors.
+
+    Examples
+    --------
+    >>> from bandgap.sources.proposed import propose
+    >>> target = Target({("Ba", "O", "Ti"): 90}, "PBE", n=70, has_metals=True)
+    >>> basis_sentence(method_cards(target, propose(target)))[:68]
+    'Errors (RMSE) on inorganic perovskites with metals among them, GLLB-'
+    """
     rows = [card.measured for card in cards if card.measured is not None]
-    if all(row.measured_with(rows[0]) for row in rows):
+    if not rows:
         return ""
-    return "Not comparable: the crystals or the splits differ."
+    return (
+        f"Errors (RMSE) on {rows[0].kind} ({rows[0].conditions}), where the mean gap has "
+        f"{MEAN_GAP_RMSE_EV[rows[0].kind]:.2f} eV."
+    )
 
 
 def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
-    """Return the cards of the proposed, the fast and the baseline method.
+    """Return the cards of three different methods, that of the proposed one first.
 
-    A method has one card: if it is proposed, the next one is the fast one. A method that was not
-    measured with levels of the molecules has its error without them. Errors of the last two cards
-    are of the same crystals as that of the first one, where they were measured together.
+    A method that was not measured with levels of the molecules has its error without them.
     """
-    fast = [RIDGE] if proposal.transfers else [GAUSSIAN_PROCESS]
-    if proposal.method == LAYERS and not target.has_many_rows:
-        fast = [FEATURES, *fast]
-    methods: dict[Role, str] = {
-        "Recommended": proposal.method,
-        "Fast": next(method for method in fast if method != proposal.method),
-        "Baseline": KERNEL_RIDGE,
-    }
+    second: Role = "Fast"
+    other_methods = [GAUSSIAN_PROCESS, KERNEL_RIDGE]
+    if proposal.transfers:
+        other_methods = [FEATURES, FINE_TUNING]
+        if proposal.method != LAYERS:
+            second, other_methods[0] = "Shows layers", LAYERS
+        elif target.has_many_rows:
+            other_methods[0] = RIDGE
+    roles: tuple[Role, ...] = ("Recommended", second, "Baseline")
+    levels: list[ElectronLevels] = [proposal.levels]
+    if proposal.levels == MOLECULES:
+        levels.append("none")
     cards: list[MethodCard] = []
-    for role, name in methods.items():
-        like = cards[0].measured if cards else None
-        row = error_of(
-            target.kind,
-            name,
-            has_source=proposal.transfers,
-            levels=proposal.levels,
-            like=like,
-            potentials=proposal.potentials,
-            n=target.n,
-        )
-        condition = ""
-        if row is None and proposal.levels == MOLECULES:
-            row = error_of(
+    for role, name in zip(roles, [proposal.method, *other_methods], strict=True):
+        first = cards[0].measured if cards else None
+        rows = (
+            error_of(
                 target.kind,
                 name,
                 has_source=proposal.transfers,
-                like=like,
+                levels=choice,
+                like=first,
                 potentials=proposal.potentials,
                 n=target.n,
             )
-            condition = WITHOUT_LEVELS
-        cards.append(MethodCard(role, name, row, condition))
+            for choice in levels
+        )
+        row = next((row for row in rows if row), None)
+        if cards and not (first and row and row.measured_with(first)):
+            row = None
+        cards.append(MethodCard(role, name, row))
     return cards

@@ -64,7 +64,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.state == "finished", job.error
     assert (
-        job.title.endswith("difference to gap_pbe_eV")
+        "difference to gap_pbe_eV, " in job.title
         and job.payload["request"]["baseline"] == "gap_pbe_eV"
     )
     at = visit("result", run=job.subject, tab="details")

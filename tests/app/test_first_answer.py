@@ -1,40 +1,22 @@
-"""A first answer by a fast method before a slow one, on the pages Train and Result."""
+"""Of several methods the quickest gives a first answer, on the pages Train and Result."""
 
 from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import MethodEntry, SourceEntry
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.resuming import restart_run
-from bandgap.jobs.starting import Started, start_transfer
+from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
-from bandgap.transfer.shared.cost import Cost
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
-LABEL = "First answer after about "
-
-
-def register(workspace: Workspace, *, slow_s: float, fast_s: float = 0.1) -> None:
-    """Register a slow method and the fast one of the cards, with their times."""
-    workspace.library.register_methods(
-        {
-            "btl_pcp_pe": MethodEntry("BTL-PCP", "Samples all layers.", cost=Cost(slow_s, slow_s)),
-            "last_layer_ridge": MethodEntry(
-                "Ridge output layer", "Fast.", cost=Cost(fast_s, fast_s)
-            ),
-        }
-    )
-
-
-def offers(at: AppTest) -> list[str]:
-    return [box.label for box in at.checkbox if box.label.startswith("First answer")]
 
 
 def transfers(workspace: Workspace) -> list[Job]:
@@ -44,75 +26,21 @@ def transfers(workspace: Workspace) -> list[Job]:
     )
 
 
-def test_slow_transfer_follows_a_first_answer_on_the_same_split(
+def test_of_several_methods_the_quickest_starts_first_and_is_an_answer_to_the_others(
     visit: Visit, workspace: Workspace
 ) -> None:
-    register(workspace, slow_s=600.0)
     workspace.add_labelled()
-    at = visit("train")
-    (label,) = offers(at)
-    assert label.startswith(LABEL)
-    assert "one after another" in texts(at)
-    click(at, "Start the transfer")
+    at = tick(visit("train"), "Fine-tuning")
+    other_tab = tick(visit("train"), "Fine-tuning")
+    click(click(at, "Start 2 transfers"), "Start 2 transfers")
+    click(other_tab, "Start 2 transfers")
     first, slow = transfers(workspace)
-    assert first.payload["request"]["method"] == "last_layer_ridge"
+    assert first.payload["request"]["method"] == "fine_tune"
     assert slow.payload["request"]["method"] == "btl_pcp_pe"
+    assert slow.payload[FIRST_ANSWER] == first.subject
     for name in ("n", "n_test", "seed"):
         assert first.payload["request"][name] == slow.payload["request"][name]
-    assert at.query_params["run"] == first.subject
-    assert offers(visit("train")) == []  # it has been started
-
-
-def test_first_answer_can_be_left_out(visit: Visit, workspace: Workspace) -> None:
-    register(workspace, slow_s=600.0)
-    workspace.add_labelled()
-    at = visit("train")
-    click(tick(at, offers(at)[0], on=False), "Start the transfer")
-    (job,) = transfers(workspace)
-    assert job.payload["request"]["method"] == "btl_pcp_pe"
-
-
-def test_first_answer_is_not_offered_before_quick_or_several_methods(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    register(workspace, slow_s=5.0)
-    assert offers(visit("train")) == []
-    register(workspace, slow_s=600.0)
-    assert offers(tick(visit("train"), "Ridge output layer")) == []
-
-
-def test_first_answer_is_offered_if_four_times_faster(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    register(workspace, slow_s=600.0, fast_s=300.0)
-    assert offers(visit("train")) == []
-    register(workspace, slow_s=600.0, fast_s=100.0)
-    assert len(offers(visit("train"))) == 1
-
-
-def test_second_press_starts_nothing_and_selects_the_first_answer(
-    visit: Visit, workspace: Workspace
-) -> None:
-    register(workspace, slow_s=600.0)
-    workspace.add_labelled()
-    other_tab = visit("train")
-    at = visit("train")
-    click(click(at, "Start the transfer"), "Start the transfer")
-    click(other_tab, "Start the transfer")
-    first, _ = transfers(workspace)
     assert at.query_params["run"] == other_tab.query_params["run"] == first.subject
-
-
-def test_first_answer_is_offered_again_after_both_were_cancelled(
-    visit: Visit, workspace: Workspace
-) -> None:
-    register(workspace, slow_s=600.0)
-    workspace.add_labelled()
-    click(visit("train"), "Start the transfer")
-    assert offers(visit("train")) == []
-    for job in transfers(workspace):
-        workspace.jobs.request_cancel(workspace.id, job.id)
-    assert len(offers(visit("train"))) == 1
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from bandgap.sources.proposed import Target, knows_most, propose
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
-from bandgap.transfer.shared.method import RESEARCH_HEADING
 from benchmarks.crystals import SETS
 from tests.app.conftest import Workspace, texts
 from tests.app.test_train import tick
@@ -33,7 +32,8 @@ def frame(*, metal: str, spacing: float) -> str:
 
 
 def ticked(at: AppTest) -> list[str]:
-    return [box.label for box in at.checkbox if str(box.key).startswith("method-") and box.value]
+    on_cards = [box for box in at.checkbox if str(box.key).startswith("method-")]
+    return [box.label for box in on_cards if box.value] + at.multiselect[0].value
 
 
 def test_method_that_is_ticked_without_a_source_is_the_one_that_the_benchmark_judges(
@@ -69,15 +69,10 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     at = visit("train")
     box = next(box for box in at.selectbox if box.label == "Source model")
     assert (box.value, ticked(at)) == (source, [METHODS[method].title])
-    captions = [caption.value for caption in at.caption if "Proposed, because" in caption.value]
-    if source == "demo":
-        assert captions == []
-    else:
-        which = "all 20" if foreign == 20 else f"{foreign} of the 20"
-        assert len(captions) == 1
-        assert f"was trained without an element of {which} structures" in captions[0]
+    which = "all 20" if foreign == 20 else f"{foreign} of the 20"
+    reason = f"was trained without an element of {which} structures"
+    assert (reason in box.help) == (source == "none")
     box.set_value("none" if source == "demo" else "demo").run()
-    assert not any("Proposed, because" in caption.value for caption in at.caption)
     assert ticked(at) == [METHODS["feature_gp" if source == "none" else "stacking"].title]
 
 
@@ -96,17 +91,8 @@ def test_error_on_the_card_is_that_on_crystals_with_metals_if_labels_contain_zer
     assert (card in texts(at)) == has_metals
 
 
-def with_levels(at: AppTest) -> bool:
-    return next(
-        bool(box.value)
-        for box in at.checkbox
-        if box.label.startswith("Learn from electron levels too")
-    )
-
-
-def with_levels_of_bonds(at: AppTest) -> bool:
-    label = "Learn from levels by Hückel's method"
-    return next(bool(box.value) for box in at.checkbox if box.label == label)
+def levels_of(at: AppTest) -> str:
+    return next(str(box.value) for box in at.selectbox if box.label == "Electron levels")
 
 
 def levels_left_out(at: AppTest) -> bool:
@@ -134,11 +120,11 @@ def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
 ) -> None:
     add_methylenes(workspace, has_tblite=has_tblite, has_rdkit=True, level_of_theory="PBE")
     at = visit("train")
-    assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, True)
+    assert levels_of(at) == ("GFN1-xTB-and-Hueckel" if has_tblite else "Hueckel-molecules")
     assert any(error in caption.value for caption in at.caption)
     # Levels of both ways were not measured with this method, those of tight binding were.
     tick(at, METHODS["btl_pcp_pe"].title)
-    assert (with_levels(at), with_levels_of_bonds(at)) == (has_tblite, False)
+    assert levels_of(at) == ("GFN1-xTB" if has_tblite else "none")
     assert any(info.value.startswith("Proposed are ") for info in at.info)
 
 
@@ -163,26 +149,18 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
         workspace, has_tblite=installed, has_rdkit=False, level_of_theory=level_of_theory
     )
     at = visit("train")
-    assert (ticked(at), with_levels(at)) == ([METHODS[method].title], levels)
-    (proposal,) = [
-        caption.value for caption in at.caption if caption.value.startswith("Proposed method: ")
-    ]
-    assert f"**{METHODS[method].title}**" in proposal
-    assert ("install them by `pip install" in proposal) == (not installed)
-    assert ("RMSE 0.38 to 0.40 eV" in proposal) == (installed and levels)
-    assert ("electron levels of 40 structures;" in " ".join(c.value for c in at.caption)) == levels
-    assert not levels_left_out(at)
+    assert ticked(at) == [METHODS[method].title]
+    assert (levels_of(at) != "none") == levels
     roles = [text.value for text in at.markdown if text.value.strip("*") in ROLE_TEXTS]
-    assert roles == ["**Recommended**", "**Fast**", "**Baseline**"]
-    (other_methods,) = [box for box in at.expander if box.label == f"All methods ({len(METHODS)})"]
-    assert not other_methods.proto.expanded
-    elements = [str(getattr(e, "value", "")) for e in other_methods.children.values()]
-    start = elements.index(f"**{RESEARCH_HEADING}**")
-    listed = "\n".join(elements[start:])
-    is_listed = {name: entry.summary in listed for name, entry in METHODS.items()}
-    assert is_listed == {name: m.standing == "research" for name, m in METHODS.items()}
-    at.checkbox(key="method-kernel_ridge").check().run()  # the levels did not help it
-    assert not with_levels(at)
+    second = "Fast" if method == "btl_pcp_pe" else "Shows layers"
+    assert roles == ["**Recommended**", f"**{second}**", "**Baseline**"]
+    reasons = next(text.proto.help for text in at.markdown if text.value == "**Recommended**")
+    assert ("install them by `pip install" in reasons) == (not installed)
+    assert ("RMSE 0.38 to 0.40 eV" in reasons) == (installed and levels)
+    assert not levels_left_out(at)
+    assert f"More methods ({len(METHODS) - 3})" in [box.label for box in at.expander]
+    at.multiselect[0].set_value(["kernel_ridge"]).run()  # the levels did not help it
+    assert levels_of(at) == "none"
     assert levels_left_out(at) == levels
 
 

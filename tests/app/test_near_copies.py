@@ -1,20 +1,15 @@
-"""Train names near-copies of a data set before a run, and proposes to keep formulas together."""
+"""Result names near-copies across the split, and offers to keep formulas together."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from ase.build import bulk
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
-from tests.app.test_finished_run import train_source
-from tests.app.test_train import tick
 
-GROUPING = "Keep a formula on one side of the split"
 CRYSTALS = ("GaAs", "GaP", "InAs", "InP")
 
 
@@ -46,48 +41,6 @@ def add_rattled(workspace: Workspace, n: int = 5) -> None:
     workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
 
 
-def test_near_copies_are_named_until_formulas_are_kept_together(
-    visit: Callable[..., AppTest], workspace: Workspace
-) -> None:
-    add_rattled(workspace)
-    at = visit("train")
-    assert "20 of 20 structures have a near-copy in this data set" in texts(at)
-    assert f"tick **{GROUPING}** under More settings." in texts(at)
-    assert "near-copy in this data set" not in texts(tick(at, GROUPING))
-
-
-def test_no_grouping_is_proposed_for_one_formula(
-    visit: Callable[..., AppTest], workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    page_text = texts(visit("train"))
-    assert "60 of 60 structures have a near-copy in this data set" in page_text
-    assert "All structures have one formula" in page_text
-
-
-def test_near_copies_are_named_where_no_source_model_is_chosen(
-    visit: Callable[..., AppTest], workspace: Workspace
-) -> None:
-    add_rattled(workspace)
-    at = visit("train", source="none")
-    assert "20 of 20 structures have a near-copy in this data set" in texts(at)
-
-
-def test_near_copies_in_the_data_of_the_source_are_named_after_a_comparison(
-    visit: Callable[..., AppTest], workspace: Workspace, tmp_path: Path
-) -> None:
-    source = train_source(tmp_path / "source")
-    workspace.library.register_sources({"demo": SourceEntry("waters", str(source))})
-    dataset = workspace.add_labelled(24)
-    sentence = "24 of 24 structures have a near-copy in the data of the source model"
-    assert sentence not in texts(visit("train", source="demo"))
-    facts = {"dataset": dataset, "source": "demo"}
-    subject = f"domain-{dataset}-demo"
-    workspace.jobs.submit(workspace.id, "domain", title="t", payload=facts, subject=subject)
-    work_all(workspace.home)
-    assert sentence in texts(visit("train", source="demo"))
-
-
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of pretrained potentials
 def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
     visit: Callable[..., AppTest], workspace: Workspace
@@ -107,20 +60,3 @@ def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
     newest = workspace.library.runs(workspace.id)[0]
     assert newest.id != run and newest.request.by_formula
     assert newest.request.method == "kernel_ridge" and newest.request.n == 36
-
-
-def test_near_copies_of_calculations_are_named(
-    visit: Callable[..., AppTest], workspace: Workspace
-) -> None:
-    dataset = workspace.library.add_dataset(
-        workspace.id, "calculations", files=[("calculations.extxyz", rattled())]
-    )
-    workspace.jobs.submit(
-        workspace.id,
-        "label_calculations",
-        title="Checking calculations",
-        payload={"dataset": dataset.id, "level_of_theory": "PBE"},
-        subject=dataset.id,
-    )
-    work_all(workspace.home)
-    assert "20 of 20 structures have a near-copy in this data set" in texts(visit("train"))

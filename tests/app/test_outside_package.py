@@ -11,7 +11,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click
-from tests.app.test_train import tick
+from tests.app.test_train import choose_only
 from tests.outside_package import install_outside_package
 
 
@@ -31,10 +31,7 @@ def test_method_of_another_package_is_trained_from_the_page(
     workspace.add_labelled()
     register_methods(workspace.library)
     at = visit("train", source="none")
-    for box in at.checkbox:
-        if str(box.key).startswith("method-") and box.value:
-            tick(at, box.label, on=False)
-    click(tick(at, "Mean of the labels"), "Start the transfer")
+    click(choose_only(at, "Mean of the labels"), "Start the transfer")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert (job.state, job.payload["request"]["method"]) == ("finished", "outside_mean"), job.error

@@ -71,7 +71,6 @@ def test_empty_workspace_lists_shipped_sources_and_shows_what_training_needs(vis
     at = visit("sources")
     assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
     assert "No data set has 50 structures with a gap yet." in texts(at)
-    assert f"name one folder with OE62 files by {VARIABLE}" in texts(at)
 
 
 def test_trained_source_shows_card_descriptor_and_learning_curve(
@@ -83,7 +82,7 @@ def test_trained_source_shows_card_descriptor_and_learning_curve(
     assert list(table["trained"]) == ["with the package", "here"] and table["structures"][1] == 60
     text = texts(at)
     assert "**Licence of the data**: CC\\-BY\\-4.0" in text and "**Level of theory**: PBE" in text
-    assert "MBTR, k1 (atomic number) and k2 (inverse distance)" in text and "for H O" in text
+    assert "MBTR of atoms, of pairs" in text and "for H O" in text
     assert "feature statistics, Fisher information" in text
     assert at.warning[0].value.startswith("12 of 12 test structures have a near-copy")
     curve = figure(at, 0)
@@ -159,8 +158,8 @@ def test_file_of_the_server_is_offered_and_trained_from(
     (folder / "out.json").symlink_to(tmp_path / "bandgap.sqlite3")
     monkeypatch.setenv(VARIABLE, str(folder))
     at = visit("sources")
-    files = next(box for box in at.selectbox if box.label == "File")
-    assert files.options == ["df_5k.json (2 bytes)"]
+    files = next(box for box in at.selectbox if box.label == "Labelled structures")
+    assert files.options == ["df_5k.json (2 bytes)"] and VARIABLE in files.help
     next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
@@ -177,8 +176,8 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     workspace.library.register_system(SystemEntry(graph=installed))
     workspace.add_labelled()
     at = visit("sources")
-    at.selectbox(key="preset-own").set_value("megnet").run()
-    assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
+    at.selectbox(key="source-preset").set_value("megnet").run()
+    assert at.selectbox(key="source-hidden-True").value == "1024 and 512"
     button = next(button for button in at.button if button.label == PRESS)
     message = (
         "A graph network needs a package that is not installed on this server: `pip install -c "

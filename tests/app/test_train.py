@@ -15,7 +15,10 @@ from app.components.train.run_setup import features_sentence
 from app.components.train.split_choice import usual_n
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import MethodEntry, SystemEntry
+from bandgap.jobs.home import open_home
+from bandgap.jobs.library import Library
 from bandgap.jobs.resuming import checkpoint_folder
+from bandgap.jobs.rows import Dataset, Origin
 from bandgap.jobs.sources import Source
 from bandgap.jobs.store import Job
 from tests.app.conftest import Workspace, texts
@@ -27,6 +30,23 @@ Visit = Callable[..., AppTest]
 def tick(at: AppTest, label: str, *, on: bool = True) -> AppTest:
     box = next(box for box in at.checkbox if box.label == label)
     return (box.check() if on else box.uncheck()).run()
+
+
+def choose_only(at: AppTest, *titles: str) -> AppTest:
+    """Choose only the methods of these titles, on cards or in the box of the others."""
+    for box in at.checkbox:
+        if str(box.key).startswith("method-") and box.value != (box.label in titles):
+            at = (box.check() if box.label in titles else box.uncheck()).run()
+    on_cards = {box.label for box in at.checkbox}
+    names = {options_name(at, title) for title in titles if title not in on_cards}
+    (further,) = at.multiselect
+    return further.set_value(sorted(names)).run()
+
+
+def options_name(at: AppTest, title: str) -> str:
+    """Return the name of a method by its title."""
+    methods = Library(open_home()).methods()
+    return next(name for name, method in methods.items() if method.title == title)
 
 
 def primary(at: AppTest) -> list[str]:
@@ -70,7 +90,6 @@ def test_several_methods_become_several_runs_with_the_same_split(
     assert len({job.payload["dataset"] for job in jobs}) == 1
     assert len({tuple(job.payload["request"][key] for key in split) for job in jobs}) == 1
     assert {run.id for run in workspace.library.runs(workspace.id)} == {job.subject for job in jobs}
-    assert "Cancel all 2 transfers" in [button.label for button in at.button]
 
 
 def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Workspace) -> None:
@@ -104,13 +123,15 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(
 ) -> None:
     workspace.add_labelled()
     at = visit("train")
-    (one,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
-    assert "from costs measured on another machine" in one
-    tick(at, "Fine-tuning")
-    (two,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
-    assert two != one
+
+    def total() -> Any:
+        return next(c for c in at.caption if c.value.startswith("About ") and c.value[-1] == ".")
+
+    assert "by costs measured on another machine with two cores." in total().proto.help
+    slow = total().value
+    tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False)
+    assert (slow, total().value) == ("About 1 min 30 s.", "About 10 s.")
     tick(at, "Fine-tuning", on=False)
-    tick(at, "BTL-PCP", on=False)
     assert at.error[0].value == "No method is chosen. Tick at least one."
 
 
@@ -131,7 +152,7 @@ def test_page_opens_few_connections_to_the_store(
     assert 0 < len(opened) < 10
 
 
-def test_method_without_a_needed_part_is_disabled_with_a_reason(
+def test_method_without_a_needed_part_is_not_offered_with_a_reason(
     visit: Visit, workspace: Workspace
 ) -> None:
     needy = MethodEntry("PTYL", "Trains.", duration="a minute", needs="snapshots")
@@ -139,18 +160,31 @@ def test_method_without_a_needed_part_is_disabled_with_a_reason(
     workspace.library.register_methods({"fine_tune": plain, "ptyl": needy})
     workspace.add_labelled()
     at = visit("train")
-    assert "Needs a source model with snapshots of its training, which this one lacks." in texts(at)
-    assert [box.disabled for box in at.checkbox if box.key == "method-ptyl"] == [True]
+    text = "Not offered: methods that need a source model with snapshots of its training."
+    assert text in texts(at)
+    assert at.multiselect[0].options == []
 
 
-def test_method_with_larger_errors_than_others_shows_this_in_its_caption(
+def test_further_methods_are_those_of_the_core_and_then_of_research(
     visit: Visit, workspace: Workspace
 ) -> None:
     register_methods(workspace.library)
     workspace.add_labelled()
-    text = texts(visit("train"))
-    assert "features had lower errors on every set tested. Takes seconds." in text
-    assert "A study: slower at every size tested." in text
+    at = visit("train")
+    is_research = [name.endswith(" (research)") for name in at.multiselect[0].options]
+    assert is_research == sorted(is_research) and 5 < sum(is_research) < len(is_research)
+    at.multiselect[0].set_value(["ulisse_gp"]).run()
+    assert "A study: slower at every size tested." in texts(at)
+
+
+def test_page_has_few_controls_and_words(visit: Visit, workspace: Workspace) -> None:
+    register_methods(workspace.library)
+    workspace.add_labelled()
+    at = visit("train", source="none")
+    kinds = (at.button, at.checkbox, at.selectbox, at.multiselect, at.number_input, at.slider)
+    assert sum(map(len, kinds)) + len(at.expander) + len(at.file_uploader) <= 20
+    captions = [text.value for text in (*at.main.caption, *at.main.markdown, *at.main.info)]
+    assert len(" ".join(captions).split()) <= 120
 
 
 def test_default_run_learns_from_all_that_is_not_held_out(
@@ -160,13 +194,11 @@ def test_default_run_learns_from_all_that_is_not_held_out(
     at = visit("train")
     assert at.number_input[0].placeholder == "212"
     assert (
-        "Of 303 labelled structures the run learns from 212; 91 are held out for the test, by "
-        "single structures; none unused." in texts(at)
+        "Of 303 labelled structures 212 are learned from, 91 held out for the test, none unused."
+        in texts(at)
     )
     at.number_input[0].set_value(200).run()
-    assert "learns from 200; 91 are held out for the test, by single structures; 12 unused" in (
-        texts(at)
-    )
+    assert "200 are learned from, 91 held out for the test, 12 unused" in texts(at)
     at.number_input[0].set_value(None).run()
     click(at, "Start the transfer")
     request = transfers(workspace)[0].payload["request"]
@@ -174,32 +206,39 @@ def test_default_run_learns_from_all_that_is_not_held_out(
 
 
 @pytest.mark.parametrize(
-    ("available", "total", "percent", "n"),
-    [(303, 303, None, 212), (303, 303, 10, 273), (120, 303, 30, 29), (60_000, 60_000, None, 2_000)],
-    ids=["usual share", "other share", "unknown elements", "too many for every method"],
+    ("available", "total", "percent", "origin", "n"),
+    [
+        (303, 303, 0, "upload", 212),
+        (303, 303, 10, "upload", 273),
+        (120, 303, 30, "upload", 29),
+        (60_000, 60_000, 0, "upload", 2_000),
+        (1_600, 1_600, 0, "demo", 200),
+        (209, 209, 0, "demo-inorganic", 146),
+    ],
+    ids=["usual", "other share", "unknown elements", "too many", "demo", "small demo"],
 )
 def test_initial_number_of_structures(
-    available: int, total: int, percent: int | None, n: int
+    available: int, total: int, percent: int, origin: Origin, n: int
 ) -> None:
-    assert usual_n(available, total=total, test_percent=percent) == n
+    dataset = Dataset("d", "w", "d", origin, "training", "", {}, 0.0)
+    assert usual_n(available, dataset, total=total, test_percent=percent) == n
 
 
 def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
-    at = tick(visit("train"), "Keep a formula on one side of the split")
-    assert "18 are held out for the test, by whole formulas" in texts(at)
+    at = visit("train")
+    at.selectbox(key="train-split-by").set_value("whole formulas").run()
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
-    assert (
-        job.payload["request"]["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
-    )
+    assert job.payload["request"]["by_formula"] is True
+    assert job.title.startswith("BTL-PCP, by formula, 42 waters, ")
 
 
 def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Workspace) -> None:
     run, job = interrupted(workspace)
     keep_checkpoint(workspace, job, iteration=700)
     at = visit("train", run=run)
-    assert "Stored: 700 of 1,800 iterations of every chain." in texts(at)
+    assert "Stored: 700 of 1,800 iterations of every chain, for 14 days." in texts(at)
     assert primary(at) == ["Resume from the last checkpoint"]
     click(at, "Resume from the last checkpoint")
     again, before = transfers(workspace)
@@ -248,20 +287,23 @@ def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     box = next(box for box in at.selectbox if box.label == "Target data")
     assert box.value == other
     drawn = [element.value for element in at.main if element.type in ("markdown", "subheader")]
-    assert drawn.index("Methods") < drawn.index("Runs")
-    at.switch_page("views/home.py").run()
+    assert drawn.index("**Baseline**") < drawn.index("Runs")
+    assert "chain 2 of 4" not in texts(at)
+    (label,) = [button.label for button in at.button if button.key == "continue-run"]
+    assert label.startswith("Continue: btl") and label.endswith("(a training is running)")
     at.switch_page("views/train.py").run()
+    at.button(key="continue-run").click().run()
+    assert "chain 2 of 4" in texts(at)
     assert any(box.label == "Start other transfers" for box in at.expander)
 
 
 def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     at = visit("train", run=run)
-    assert "An active run cannot be deleted. Cancel it first." in texts(at)
+    assert "Delete this run" not in [button.label for button in at.button]
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("train", run=run)
-    next(t for t in at.text_input if t.label == "Name").set_value("first try")
-    click(at, "Rename")
+    next(t for t in at.text_input if t.label == "Name").set_value("first try").run()
     assert workspace.library.runs(workspace.id)[0].title == "first try"
     assert list(at.dataframe[0].value["run"]) == ["first try"]
     click(at, "Delete this run")
@@ -292,59 +334,37 @@ def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
     return workspace.add_labelled()
 
 
-LEVELS = "Learn from electron levels too (GFN1-xTB)"
+def levels_box(at: AppTest) -> Any:
+    return next(box for box in at.selectbox if box.label == "Electron levels")
 
 
 def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Workspace) -> None:
     with_gaussian_process(workspace, installed=True)
-    at = tick(tick(visit("train"), LEVELS), "Fine-tuning")
-    keys = [str(box.key) for box in at.checkbox if "evels" in box.label]
-    assert len(keys) == 4 and all(key.startswith("levels-") for key in keys)
+    at = choose_only(visit("train"), "Gaussian process", "Fine-tuning")
+    levels_box(at).set_value("GFN1-xTB").run()
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
-    assert {job.title for job in jobs} == {
-        f"{m}, n = 42, electron levels" for m in ("Gaussian process", "Fine-tuning")
+    assert {job.title.rpartition(", 42 waters, ")[0] for job in jobs} == {
+        f"{m}, GFN1-xTB levels" for m in ("Gaussian process", "Fine-tuning")
     }
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
 
 
-def test_levels_at_more_k_points_are_offered_with_levels(
-    visit: Visit, workspace: Workspace
+@pytest.mark.parametrize(
+    "levels",
+    ["GFN1-xTB-supercell", "GFN1-xTB-molecules", "Hueckel-molecules", "GFN1-xTB-and-Hueckel"],
+)
+def test_chosen_levels_are_in_the_request_and_in_the_name(
+    visit: Visit, workspace: Workspace, levels: str
 ) -> None:
     with_gaussian_process(workspace, installed=True)
-    more = "Levels at more k points where a cell is small"
+    workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
     at = visit("train")
-    assert next(box for box in at.checkbox if box.label == more).disabled
-    click(tick(tick(at, LEVELS), more), "Start the transfer")
-    (job,) = transfers(workspace)
-    assert job.payload["request"]["levels"] == "GFN1-xTB-supercell"
-    assert job.title == "Gaussian process, n = 42, electron levels at more k points"
-
-
-def test_levels_of_each_molecule_are_offered_with_levels(
-    visit: Visit, workspace: Workspace
-) -> None:
-    with_gaussian_process(workspace, installed=True)
-    at = tick(tick(visit("train"), LEVELS), "Levels of each molecule alone")
-    more = "Levels at more k points where a cell is small"
-    assert next(box for box in at.checkbox if box.label == more).disabled
+    levels_box(at).set_value(levels).run()
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
-    assert job.payload["request"]["levels"] == "GFN1-xTB-molecules"
-    assert job.title == "Gaussian process, n = 42, levels of the molecules"
-
-
-def test_levels_from_bonds_are_offered_where_rdkit_is_installed(
-    visit: Visit, workspace: Workspace
-) -> None:
-    with_gaussian_process(workspace, installed=True)
-    label = "Learn from levels by Hückel's method"
-    assert next(box for box in visit("train").checkbox if box.label == label).disabled
-    workspace.library.register_system(SystemEntry(rdkit=True))
-    click(tick(visit("train"), label), "Start the transfer")
-    (job,) = transfers(workspace)
-    assert job.payload["request"]["levels"] == "Hueckel-molecules"
-    assert job.title == "Gaussian process, n = 42, Hückel levels"
+    assert job.payload["request"]["levels"] == levels
+    assert job.title.startswith(f"Gaussian process, {levels} levels, 42 waters, ")
 
 
 def test_proposal_says_what_potentials_that_are_not_installed_would_gain(
@@ -357,35 +377,32 @@ def test_proposal_says_what_potentials_that_are_not_installed_would_gain(
         workspace.library.register_system(SystemEntry(potentials=installed))
         at = visit("train")
         at.selectbox[1].set_value("none").run()
-        assert "Proposed method: **" in texts(at)
-        assert (gain in texts(at)) is is_said
+        recommended = next(text for text in at.markdown if text.value == "**Recommended**")
+        assert (gain in recommended.proto.help) is is_said
 
 
-def test_levels_from_bonds_are_accepted_for_tight_binding_gaps(
-    visit: Visit, workspace: Workspace
+@pytest.mark.parametrize(("levels", "refused"), [("Hueckel-molecules", False), ("GFN1-xTB", True)])
+def test_levels_by_tight_binding_are_refused_for_gaps_like_them(
+    visit: Visit, workspace: Workspace, levels: str, refused: bool
 ) -> None:
     dataset = with_gaussian_process(workspace, installed=True)
-    workspace.library.register_system(SystemEntry(rdkit=True))
+    workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
     gaps = np.linspace(5.0, 8.0, 60)
     workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
-    at = tick(visit("train"), "Learn from levels by Hückel's method")
-    assert "would nearly be the answer" not in texts(at)
-
-
-def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
-    dataset = with_gaussian_process(workspace, installed=True)
-    gaps = np.linspace(5.0, 8.0, 60)
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
-    at = tick(visit("train"), LEVELS)
-    assert "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer" in texts(at)
+    at = visit("train")
+    levels_box(at).set_value(levels).run()
+    text = "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer"
+    assert (text in texts(at)) == refused
 
 
 def test_levels_that_the_server_cannot_compute_are_not_offered(
     visit: Visit, workspace: Workspace
 ) -> None:
     with_gaussian_process(workspace, installed=False)
-    box = next(box for box in visit("train").checkbox if box.label == LEVELS)
-    assert box.disabled and "pip install -c constraints.txt '.[xtb]'" in box.help
+    box = levels_box(visit("train"))
+    assert box.options == ["none"] and "pip install -c constraints.txt '.[xtb]'" in box.help
+    workspace.library.register_system(SystemEntry(rdkit=True))
+    assert levels_box(visit("train")).options == ["none", "Hückel's method, from bonds"]
 
 
 def test_features_and_memory_are_told_before_a_run() -> None:

@@ -1,33 +1,22 @@
 """Messages on the estimated time of transfers and trainings, with the data behind the estimate."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Literal
 
 from app.components.shared import words
 from bandgap.jobs.estimates import Estimate
 
 
-def estimate_sentence(
-    estimates: Mapping[str, Estimate | None], *, device: Literal["cpu", "cuda"] = "cpu"
-) -> str:
-    """Return the total time of the methods, its range and the data behind it.
-
-    Methods are given by title and run one after another. The message names methods without an
-    estimate. It says that costs were measured on a CPU when a GPU is used.
-    """
-    measured = [estimate for estimate in estimates.values() if estimate is not None]
-    unknown = ", ".join(title for title, estimate in estimates.items() if estimate is None)
-    if not measured:
-        return f"How long {unknown} will take is not known yet: nobody has measured it."
-    n_runs = sum(estimate.runs for estimate in measured)
-    basis = f"from {words.count(n_runs, 'earlier run')} on this server"
-    if not all(estimate.runs for estimate in measured):
-        machine = "the CPU of another machine" if device == "cuda" else "another machine"
-        basis = (
-            f"from costs measured on {machine}; what is computed for the first time takes longer"
-        )
-    text = f"Estimated time: {_range(measured)}, {basis}."
-    return f"{text} Not counted, as nobody has measured it: {unknown}." if unknown else text
+def estimate_help(estimates: Sequence[Estimate], *, device: Literal["cpu", "cuda"] = "cpu") -> str:
+    """Return the range of the total time of transfers one after another, and what it rests on."""
+    bases = []
+    if n_runs := sum(estimate.runs for estimate in estimates):
+        bases.append(f"{words.count(n_runs, 'earlier run')} of the same kind on this server")
+    caveat = ""
+    if not all(estimate.runs for estimate in estimates):
+        bases.append("costs measured on another machine with two cores")
+        caveat = f" {_FIRST_TIME}" + (f" {_NO_GPU}" if device == "cuda" else "")
+    return f"{words.sentence(_range(estimates))}, by {' and '.join(bases)}.{caveat}"
 
 
 def source_sentence(estimate: Estimate | None, *, epochs: int) -> str:
@@ -46,7 +35,7 @@ def rounded(seconds: float) -> str:
     return words.duration(max(step * round(seconds / step), 5))
 
 
-def _range(estimates: list[Estimate]) -> str:
+def _range(estimates: Sequence[Estimate]) -> str:
     total = rounded(sum(estimate.seconds for estimate in estimates))
     low, high = (rounded(sum(estimate.range_s[end] for estimate in estimates)) for end in (0, 1))
     return f"about {total} ({low} to {high})"

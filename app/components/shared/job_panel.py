@@ -79,7 +79,7 @@ def place_sentence(place: QueuePlace) -> str:
         return "Starting."
     line = f"Waiting, with {words.count(place.n_before, 'job')} before this one."
     if place.at_least and place.wait_s < 1:
-        return f"{line} When it starts is not known: the job before it has no estimate left."
+        return f"{line} It starts after the job before it."
     more = "at the earliest in" if place.at_least else "in"
     return f"{line} It is expected to start {more} about {rounded(place.wait_s)}."
 

@@ -90,19 +90,18 @@ def _form(additions: Additions, label: str, *, file: str, help: str, link: str) 
 
 
 def _next_steps(job: Job) -> None:
-    """Draw the buttons that open the pages of an added run."""
+    """Select an added run, and link to its pages."""
     run = stores.library().run(session.workspace(), job.payload["run"])
     if run is None:
         return
+    session.choose("run", run.id)
     st.markdown(
         f"**{words.escaped(run.title)}** is in the list of runs. Its data set is not in this "
         "workspace, so it predicts but cannot be refitted here."
     )
     with st.container(horizontal=True):
-        for label, page in (("See the result", "result"), ("Predict new structures", "predict")):
-            if st.button(label, key=f"added-run-{page}"):
-                session.choose("run", run.id)
-                st.switch_page(f"views/{page}.py")
+        st.page_link("views/result.py", label="See the result")
+        st.page_link("views/predict.py", label="Predict new structures")
 
 
 _SOURCE_HELP = (

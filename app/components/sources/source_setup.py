@@ -1,8 +1,7 @@
 """The form that trains a source model on a data set of the workspace or a file of the server."""
 
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import streamlit as st
@@ -12,11 +11,9 @@ from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import source_sentence
 from app.components.shared.guide_links import help_link
-from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.jobs.deletions import make_room
-from bandgap.jobs.entries import PresetEntry
 from bandgap.jobs.estimates import atoms_of_file, estimate_training, labelled_atoms
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
@@ -36,112 +33,83 @@ MEGNET = "megnet"  # option instead of a descriptor: a graph network that learns
 N_SNAPSHOTS = 20
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The data that a form trains on.
-
-    Attributes
-    ----------
-    config
-        The fields of the job that name the data.
-    name
-        Name of the data.
-    n_atoms
-        Number of atoms in its structures, None where it is not known.
-    """
-
-    config: dict[str, Any]
-    name: str
-    n_atoms: int | None
-
-
 def source_form(
     datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool
 ) -> None:
-    """Draw a form for data sets and one for files, each in a tab; one press makes one job."""
-    dataset_tab, server_tab = st.tabs(
-        ["From a data set of this workspace", "From a file of the server"]
+    """Draw the form; one press makes one job."""
+    choices: dict[str, Dataset | ServerFile] = {
+        f"{dataset.name} ({words.count(usable[i], 'labelled structure')})": dataset
+        for i, dataset in datasets.items()
+        if usable[i] >= MIN_LABELLED
+    }
+    if (folder := allowed_folder()) is not None:
+        choices |= {
+            f"{file.name} ({words.size(file.n_bytes)})": file for file in offered_files(folder)
+        }
+    if choices:
+        _form(choices, usable, primary=primary)
+        return
+    frame.send_on(
+        f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their "
+        "gaps first; thousands are better.",
+        to="data",
     )
-    with dataset_tab:
-        large_enough = {i: d for i, d in datasets.items() if usable[i] >= MIN_LABELLED}
-        if large_enough:
-            _form("own", lambda: _choose_dataset(large_enough, usable), primary=primary)
-        else:
-            frame.send_on(
-                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and "
-                "their gaps first; thousands are better.",
-                to="data",
-            )
-    with server_tab:
-        folder = allowed_folder()
-        files = [] if folder is None else offered_files(folder)
-        if folder is None:
-            st.caption(
-                "This server offers no files. Whoever runs it can name one folder with OE62 files "
-                f"by {VARIABLE}."
-            )
-        elif not files:
-            st.caption("The server's folder has no .json or .json.gz file that may be opened.")
-        else:
-            _form("server", lambda: _choose_file(files), primary=primary and not large_enough)
 
 
-def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> TrainingData:
-    picked = st.selectbox(
-        "Labelled structures",
-        list(datasets),
-        format_func=lambda i: (
-            f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})"
-        ),
-    )
-    return TrainingData({"dataset": picked}, datasets[picked].name, _atoms(picked, usable[picked]))
-
-
-def _choose_file(files: list[ServerFile]) -> TrainingData:
-    by_name = {file.name: file for file in files}
+def _choose_data(
+    choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]
+) -> tuple[dict[str, Any], str, int | None]:
+    """Return the fields of the job that name the data, their name, and their number of atoms."""
     left_column, right_column = st.columns(2)
-    name = left_column.selectbox(
-        "File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})"
-    )
+    data = choices[left_column.selectbox("Labelled structures", list(choices), help=_FILES_HELP)]
+    if isinstance(data, Dataset):
+        return {"dataset": data.id}, data.name, _atoms(data.id, usable[data.id])
     level = right_column.selectbox(
         "Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP
     )
-    return TrainingData({"file": name, "level": level}, name, atoms_of_file(stores.jobs(), name))
+    return {"file": data.name, "level": level}, data.name, atoms_of_file(stores.jobs(), data.name)
 
 
 @st.fragment
-def _form(key: str, choose: Callable[[], TrainingData], *, primary: bool) -> None:
+def _form(
+    choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int], *, primary: bool
+) -> None:
     """Draw the form with its estimated time and its button.
 
     It is a fragment, so that a change runs only the form again.
     """
-    data = choose()
+    config, data_name, n_atoms = _choose_data(choices, usable)
     left_column, right_column = st.columns(2)
-    name = left_column.text_input(
-        "Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}"
-    )
-    presets = stores.library().presets()
+    name = left_column.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data")
+    descriptors = {
+        ELEMENTS_OF_DATA: "for the elements of these structures",
+        **{
+            name: f"{name} ({len(entry.species)} elements, {entry.n_features:,} features)"
+            for name, entry in stores.library().presets().items()
+        },
+        MEGNET: "learned by a graph network (MEGNet)",
+    }
     preset = right_column.selectbox(
         "Descriptor",
-        [ELEMENTS_OF_DATA, *presets, MEGNET],
-        format_func=lambda p: _descriptor_words(p, presets),
+        list(descriptors),
+        format_func=descriptors.__getitem__,
         help=_PRESET_HELP + help_link("explanation/descriptors", "Presets"),
-        key=f"preset-{key}",
+        key="source-preset",
     )
     with st.expander("More settings"):
-        request = _request(key, preset)
+        request = _request(preset)
     missing = preset == MEGNET and not stores.system().graph
     if missing:
         st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
     estimate = None
-    if data.n_atoms is not None:
-        device = stores.device_of(request.device)
-        estimate = estimate_training(stores.jobs(), request, n_atoms=data.n_atoms, device=device)
+    if n_atoms is not None:
+        device = stores.device_of("auto")
+        estimate = estimate_training(stores.jobs(), request, n_atoms=n_atoms, device=device)
     st.caption(source_sentence(estimate, epochs=request.max_epochs))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
-    if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
-        source_name = " ".join(name.split()) or f"trained on {data.name}"
-        _start(data.config, request, name=source_name)
+    if st.button("Train the source model", type=kind, disabled=missing):
+        source_name = " ".join(name.split()) or f"trained on {data_name}"
+        _start(config, request, name=source_name)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
@@ -153,7 +121,7 @@ def _atoms(dataset: str, usable: int) -> int:
     return labelled_atoms(stores.library(), dataset)
 
 
-def _request(key: str, preset: str) -> SourceRequest:
+def _request(preset: str) -> SourceRequest:
     """Draw the settings and return their request."""
     graph = preset == MEGNET
     left_column, right_column = st.columns(2)
@@ -162,39 +130,25 @@ def _request(key: str, preset: str) -> SourceRequest:
         list(HIDDEN),
         len(HIDDEN) - 1 if graph else 0,
         help=_HIDDEN_HELP,
-        key=f"hidden-{key}-graph" if graph else f"hidden-{key}",
+        key=f"source-hidden-{graph}",
     )
-    epochs = right_column.number_input(
-        "Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}"
+    epochs = right_column.number_input("Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP)
+    licence = left_column.text_input(
+        "Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0"
     )
-    seed = left_column.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
-    with right_column:
-        drawn = draw_fields(SourceRequest, key=f"source-{key}")
-    licence = st.text_input(
-        "Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}"
-    )
-    variational = st.checkbox(
-        "Also fit a variational posterior",
-        help=_PARTS_HELP
+    extras = right_column.checkbox(
+        "Also keep what some methods need",
+        help=_EXTRAS_HELP
         + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
-        key=f"variational-{key}",
-    )
-    snapshots = st.checkbox(
-        "Also keep snapshots of the training",
-        help=_PARTS_HELP
-        + help_link("tutorials/source-of-your-own", "Extras that some methods need"),
-        key=f"snapshots-{key}",
     )
     return SourceRequest(
         network="megnet" if graph else "perceptron",
         preset=None if preset in (ELEMENTS_OF_DATA, MEGNET) else preset,
         hidden=HIDDEN[hidden],
         max_epochs=int(epochs),
-        seed=int(seed),
         licence=licence,
-        variational=variational,
-        snapshots=N_SNAPSHOTS if snapshots else None,
-        **drawn,
+        variational=extras,
+        snapshots=N_SNAPSHOTS if extras else None,
     )
 
 
@@ -211,17 +165,6 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
         session.choose("source", source)
 
     carry_out(start)
-
-
-def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:
-    if preset == ELEMENTS_OF_DATA:
-        return "for the elements of these structures"
-    if preset == MEGNET:
-        return "learned by a graph network (MEGNet)"
-    return (
-        f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} "
-        "features)"
-    )
 
 
 _LEVEL_HELP = (
@@ -241,4 +184,11 @@ _HIDDEN_HELP = (
     "structures."
 )
 _EPOCHS_HELP = "Training ends earlier when the error on held-out structures no longer falls."
-_PARTS_HELP = "Takes minutes; some methods need it, as the page Train says for each of them."
+_EXTRAS_HELP = (
+    "A variational posterior and snapshots of the training, which some research methods need. They "
+    "take minutes."
+)
+_FILES_HELP = (
+    f"Data sets with at least {MIN_LABELLED} labelled structures, and OE62 files in the folder "
+    f"that the server's {VARIABLE} names."
+)

@@ -1,49 +1,51 @@
 """The split and the settings of the form that starts transfers."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.shared import stores, words
 from app.components.shared.guide_links import help_link
-from app.components.shared.request_fields import draw_fields
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES, SUPERCELL
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.entries import MethodEntry
+from bandgap.jobs.demos import DEMOS
+from bandgap.jobs.rows import Dataset
 from bandgap.predictions.conformal import smallest_calibration_set
 from bandgap.runs.requests import TransferRequest
 
 MOST_BY_DEFAULT = 2_000  # the time of exact Gaussian processes grows with the cube of it
+MOST_OF_DEMO = 200  # a Bayesian transfer takes about a minute
+SPLITS = ("single structures", "whole formulas")
+LEVELS: Mapping[ElectronLevels, str] = {
+    "none": "none",
+    METHOD: f"tight binding ({METHOD})",
+    SUPERCELL: "tight binding at more k points where a cell is small",
+    MOLECULES: "tight binding of each molecule alone",
+    HUECKEL: "Hückel's method, from bonds",
+    BOTH: "tight binding and Hückel's method",
+}
 
 
-def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
-    """Return warm-up and draws of the first method that samples, as texts."""
-    samplers = (method.sampler for method in methods.values())
-    first: Mapping[str, Any] = next(
-        (sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {}
-    )
-    return {
-        key: f"{length:,}" if (length := first.get(key)) else "the method's own"
-        for key in ("warmup", "draws")
-    }
-
-
-def usual_n(available: int, *, total: int, test_percent: int | None = None) -> int:
+def usual_n(available: int, dataset: Dataset, *, total: int, test_percent: int = 0) -> int:
     """Return the initial number of structures to learn from: all that are not held out.
+
+    Of a demo these are few, so that the first result comes soon.
 
     Parameters
     ----------
     available
         Number of labelled structures that every selected method takes.
+    dataset
+        The data set, which may be that of a demo.
     total
-        Number of labelled structures, of which `test_percent` are held out.
+        Number of labelled structures, of which `test_percent` are held out; 0 for the usual share.
     """
-    percent = usual_test_percent(total) if test_percent is None else test_percent
-    return max(1, min(MOST_BY_DEFAULT, available - n_held_out(total, percent)))
+    most = MOST_OF_DEMO if dataset.origin in DEMOS else MOST_BY_DEFAULT
+    n_test = n_held_out(total, test_percent or usual_test_percent(total))
+    return max(1, min(most, available - n_test))
 
 
 def usual_test_percent(total: int) -> int:
@@ -56,145 +58,31 @@ def n_held_out(total: int, percent: int) -> int:
     return max(1, round(percent / 100 * total))
 
 
-def choose_split(
-    total: int,
-    *,
-    available: int,
-    usual: Mapping[str, str],
-    levels_installed: bool,
-    bonds_installed: bool,
-    numbers: Mapping[str, int],
-    levels: ElectronLevels = "none",
-    more: DeltaGenerator,
-) -> tuple[TransferRequest, dict[str, int]]:
-    """Draw the split and, in another place, more settings, and return them.
+def choose_split(dataset: Dataset, *, total: int, available: int) -> tuple[int, int, bool]:
+    """Draw the line of the split.
 
-    Parameters
-    ----------
-    total
-        Number of labelled structures.
-    available
-        Number of those that every selected method takes.
-    usual
-        Usual lengths of the chains, as texts.
-    levels_installed
-        Whether the worker can compute electron levels by tight binding.
-    bonds_installed
-        Whether it can perceive the bonds of molecules, for levels by Hückel's method.
-    numbers
-        Number of structures by the name of a stored number, which may be a baseline.
-    levels
-        The proposed electron levels.
-    more
-        Place of the expander with more settings.
-
-    Returns
-    -------
-    request
-        A request without a method.
-    lengths
-        Lengths of the chains that were entered, by their names in a sampler.
+    Returns the number to learn from, the number held out, and whether the split keeps formulas
+    together. `available` is the number of labelled structures that every picked method takes.
     """
-    left_column, right_column = st.columns(2)
-    seed = right_column.container(key="field-seed").number_input(
-        "Seed", 0, 2**31 - 1, 0, help=_SEED_HELP
+    count_place, share_place, unit_place = st.columns(3, vertical_alignment="bottom")
+    percent = share_place.slider(
+        "Held out for the test",
+        5,
+        50,
+        usual_test_percent(total),
+        5,
+        format="%d %%",
+        help=_TEST_HELP + help_link("explanation/calibration", "What is measured"),
     )
-    with more.expander("More settings"):
-        test = st.slider(
-            "Held out for the test",
-            5,
-            50,
-            usual_test_percent(total),
-            5,
-            format="%d %%",
-            help=_TEST_HELP + help_link("explanation/calibration", "What is measured"),
-        )
-        share = st.slider(
-            "Hold back for conformal intervals",
-            0,
-            50,
-            0,
-            5,
-            format="%d %%",
-            help=_CONFORMAL_HELP + help_link("explanation/intervals", "Conformal intervals"),
-        )
-        with_levels = st.checkbox(
-            f"Learn from electron levels too ({METHOD})",
-            value=levels not in ("none", HUECKEL) and levels_installed,
-            disabled=not levels_installed,
-            help=_LEVELS_HELP
-            + ("" if levels_installed else _LEVELS_MISSING)
-            + help_link("how-to/electron-levels", "Electron levels"),
-            key=f"levels-of-the-structure-{levels}",
-        )
-        of_molecules = st.checkbox(
-            "Levels of each molecule alone",
-            value=levels == MOLECULES and levels_installed,
-            disabled=not with_levels,
-            help=_MOLECULES_HELP + help_link("how-to/electron-levels", "Which one"),
-            key=f"levels-of-molecules-{levels}",
-        )
-        dense = st.checkbox(
-            "Levels at more k points where a cell is small",
-            disabled=not with_levels or of_molecules,
-            help=_SUPERCELL_HELP + help_link("how-to/electron-levels", "Which one"),
-            key=f"levels-at-more-k-points-{levels}",
-        )
-        of_bonds = st.checkbox(
-            "Learn from levels by Hückel's method",
-            value=levels in (HUECKEL, BOTH) and bonds_installed,
-            disabled=of_molecules or dense or not bonds_installed,
-            help=_HUECKEL_HELP
-            + ("" if bonds_installed else _BONDS_MISSING)
-            + help_link("how-to/electron-levels", "Levels from bonds"),
-            key=f"levels-of-bonds-{levels}",
-        )
-        baseline = st.selectbox(
-            "Learn the difference to",
-            ["", *(name for name in numbers if states_unit(name))],
-            format_func=lambda k: (
-                f"{k} (of {words.count(numbers[k], 'structure')})"
-                if k
-                else "nothing: the gap itself"
-            ),
-            help=_BASELINE_HELP
-            + help_link(
-                "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
-            ),
-        )
-        upload = st.file_uploader(
-            "Your own features",
-            type=["csv", "tsv", "txt", "parquet", "npz"],
-            key="train-features",
-            help=_FEATURES_HELP + help_link("how-to/own-features", "Own features"),
-        )
-        is_alone = st.checkbox(
-            "Learn from your own features alone", disabled=upload is None, key="train-alone"
-        )
-        drawn = draw_fields(TransferRequest, key="train")
-        warmup = st.number_input(
-            "Warm-up iterations",
-            20,
-            100_000,
-            None,
-            placeholder=usual["warmup"],
-            help=_WARMUP_HELP
-            + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
-        )
-        draws = st.number_input(
-            "Draws of each chain",
-            20,
-            100_000,
-            None,
-            placeholder=usual["draws"],
-            help=_DRAWS_HELP
-            + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
-        )
-    n_test = n_held_out(total, test)
-    with_baseline = min(available, numbers[baseline]) if baseline else available
-    default_n = usual_n(with_baseline, total=total, test_percent=test)
-    # drawn last, as its default depends on the share held out; it is the first in its column
-    entered_n = left_column.number_input(
+    unit = unit_place.selectbox(
+        "Split by",
+        SPLITS,
+        key="train-split-by",
+        help=TransferRequest.field("by_formula").setting.help
+        + help_link("explanation/calibration", "Near-copies across a split"),
+    )
+    default_n = usual_n(available, dataset, total=total, test_percent=percent)
+    entered_n = count_place.number_input(
         "Labelled structures",
         10,
         max(total - 1, 10),
@@ -204,61 +92,134 @@ def choose_split(
         help=_N_HELP,
     )
     n = default_n if entered_n is None else entered_n
-    levels_name: ElectronLevels = "none"
-    if with_levels:
-        levels_name = SUPERCELL if dense else METHOD
-        if of_molecules:
-            levels_name = MOLECULES
-        elif of_bonds and not dense:
-            levels_name = BOTH
-    elif of_bonds:
-        levels_name = HUECKEL
-    request = TransferRequest(
-        n=int(n),
-        n_test=n_test,
+    n_test = n_held_out(total, percent)
+    n_unused = max(total - n - n_test, 0)
+    st.caption(
+        f"Of {words.count(total, 'labelled structure')} {n:,} are learned from, {n_test:,} held "
+        f"out for the test, {f'{n_unused:,}' if n_unused else 'none'} unused."
+    )
+    return n, n_test, unit == SPLITS[1]
+
+
+def more_settings(
+    base: TransferRequest,
+    *,
+    levels: ElectronLevels,
+    numbers: Mapping[str, int],
+    place: DeltaGenerator,
+) -> tuple[TransferRequest, dict[str, int]]:
+    """Draw the expander with all other settings.
+
+    Returns the request with them, still without a method, and the entered lengths of the chains by
+    their names in a sampler.
+
+    Parameters
+    ----------
+    base
+        A request with the split.
+    levels
+        The proposed electron levels.
+    numbers
+        Number of structures by the name of a stored number, which may be a baseline.
+    place
+        Place of the expander.
+    """
+    offered = offered_levels()
+    with place.expander("More settings"):
+        left_column, right_column = st.columns(2)
+        levels_name = left_column.selectbox(
+            "Electron levels",
+            offered,
+            offered.index(levels) if levels in offered else 0,
+            format_func=LEVELS.__getitem__,
+            help=_LEVELS_HELP
+            + ("" if METHOD in offered else _LEVELS_MISSING)
+            + help_link("how-to/electron-levels", "Which one"),
+            key=f"levels-{levels}",
+        )
+        seed = right_column.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+        share = left_column.slider(
+            "Hold back for conformal intervals",
+            0,
+            50,
+            0,
+            5,
+            format="%d %%",
+            help=_CONFORMAL_HELP + help_link("explanation/intervals", "Conformal intervals"),
+        )
+        baseline = ""
+        if names := [name for name in numbers if states_unit(name)]:
+            baseline = right_column.selectbox(
+                "Learn the difference to",
+                ["", *names],
+                format_func=lambda name: (
+                    f"{name} (of {words.count(numbers[name], 'structure')})"
+                    if name
+                    else "nothing: the gap itself"
+                ),
+                help=_BASELINE_HELP
+                + help_link(
+                    "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
+                ),
+            )
+        lengths = _chain_lengths()
+        upload = st.file_uploader(
+            "Your own features",
+            type=["csv", "tsv", "txt", "parquet", "npz"],
+            key="train-features",
+            help=_FEATURES_HELP + help_link("how-to/own-features", "Own features"),
+        )
+        is_alone = upload is not None and st.checkbox(
+            "Learn from your own features alone", key="train-alone"
+        )
+    request = base.changed(
         seed=int(seed),
         conformal_share=share / 100,
         levels=levels_name,
         baseline=baseline,
         features="" if upload is None else stores.stored_table(upload),
-        preset="none" if upload is not None and is_alone else None,
-        **drawn,
+        preset="none" if is_alone else None,
     )
-    st.caption(split_sentence(request, total=total))
-    lengths = {"warmup": warmup, "draws": draws}
-    return request, {name: int(value) for name, value in lengths.items() if value is not None}
+    return request, lengths
 
 
-def split_sentence(request: TransferRequest, *, total: int) -> str:
-    """Return how many structures are used, held out and unused, and the device of the run."""
-    n = request.n or 0
-    n_test = request.n_test or 0
-    unit = "whole formulas" if request.by_formula else "single structures"
-    n_unused = max(total - n - n_test, 0)
-    unused = f"{n_unused:,} unused" if n_unused else "none unused"
-    conformal = "no conformal intervals"
-    if request.conformal_share:
-        conformal = (
-            f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal "
-            "intervals"
+def _chain_lengths() -> dict[str, int]:
+    """Draw the fields of the chains' lengths and return those that are filled in."""
+    lengths = {}
+    fields = (("warmup", "Warm-up iterations"), ("draws", "Draws of each chain"))
+    for column, (name, label) in zip(st.columns(2), fields, strict=True):
+        lengths[name] = column.number_input(
+            label,
+            20,
+            100_000,
+            None,
+            placeholder="the method's own",
+            help=_LENGTH_HELP
+            + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
         )
-    device = "chosen by the worker" if request.device == "auto" else request.device
-    levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
-    return (
-        f"Of {words.count(total, 'labelled structure')} the run learns from {n:,}; {n_test:,} are "
-        f"held out for the test, by {unit}; {unused}. {words.sentence(conformal)};{levels} device "
-        f"{device}."
-    )
+    return {name: int(value) for name, value in lengths.items() if value is not None}
+
+
+def offered_levels() -> list[ElectronLevels]:
+    """Return the electron levels that the server can compute."""
+    system = stores.system()
+    tight_binding = (METHOD, SUPERCELL, MOLECULES, BOTH)
+    return [
+        name
+        for name in LEVELS
+        if (system.levels or name not in tight_binding)
+        and (system.rdkit or name not in (HUECKEL, BOTH))
+    ]
 
 
 _N_HELP = (
     "How many the transfer learns from, drawn at random among those not held out. Empty: all of "
-    f"them, at most {MOST_BY_DEFAULT:,}. More is better and slower."
+    f"them, at most {MOST_BY_DEFAULT:,}, and {MOST_OF_DEMO} of a demo. More is better and slower."
 )
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
-_WARMUP_HELP = "Methods that sample: iterations in which each chain adapts; they are discarded."
-_DRAWS_HELP = (
-    "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+_LENGTH_HELP = (
+    "Of methods that sample. In warm-up each chain adapts, and its iterations are discarded. Raise "
+    "the draws when the chains have not agreed yet."
 )
 _CONFORMAL_HELP = (
     f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does "
@@ -270,23 +231,9 @@ _TEST_HELP = (
     "on it. Runs with the same share and seed are tested on the same structures."
 )
 _LEVELS_HELP = (
-    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each "
-    "crystal, here and for every prediction, and often much smaller errors. Gaussian processes, "
-    "kernel ridge and trees learn from all three; the other methods learn what a straight line in "
-    "this gap leaves of yours."
-)
-_MOLECULES_HELP = (
-    "Of the molecules inside the crystal, without its metals: for hybrid perovskites and other "
-    "crystals with a framework of metal. A structure without a molecule is left out."
-)
-_HUECKEL_HELP = (
-    "Gap, HOMO and LUMO of the molecules in a structure, from their bonds alone: milliseconds "
-    "for each, in addition to tight binding or instead of it. A structure without a molecule is "
-    "left out."
-)
-_SUPERCELL_HELP = (
-    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. "
-    "Large cells, as of organic crystals, are not repeated."
+    "Gap, HOMO and LUMO of every structure, for all methods of a start: often much smaller errors. "
+    "By tight binding they take seconds a crystal, here and for every prediction; from bonds they "
+    "take milliseconds, and structures without a molecule are left out."
 )
 _BASELINE_HELP = (
     "A gap at a cheaper level that every structure has besides its known gap: another gap column "
@@ -299,11 +246,7 @@ _FEATURES_HELP = (
     "embeddings of another program. Learned from beside the descriptor or alone, without a source "
     "model; predictions need the same columns."
 )
-_BONDS_MISSING = (
-    " RDKit is not installed on this server: `pip install -c constraints.txt .` in the folder of "
-    "bandgap's README."
-)
 _LEVELS_MISSING = (
-    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of "
-    "bandgap's README."
+    " Tight binding is not installed on this server: `pip install -c constraints.txt '.[xtb]'` in "
+    "the folder of bandgap's README."
 )
