@@ -14,7 +14,7 @@ from bandgap.plots.comparison import difference_figure
 from bandgap.plots.error_by_labels import error_by_labels_figure
 from bandgap.plots.metals import p_metal_figure
 from bandgap.plots.posterior import layer_weights
-from bandgap.plots.predictions import gap_histogram, intervals, parity, parity_ends
+from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
 from bandgap.plots.sources import learning_curve
@@ -49,7 +49,6 @@ __all__ = [
     "learning_curve",
     "p_metal_figure",
     "parity",
-    "parity_ends",
     "save_figure",
     "signed_error_figure",
     "spread_figure",

@@ -65,20 +65,18 @@ def parity(
     upper_eV: ArrayLike,
     *,
     ids: Sequence[str],
-    ends: tuple[float, float] | None = None,
 ) -> go.Figure:
     """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and
     the diagonal.
 
-    `ends` are those of both axes, by default `parity_ends`. The legend is above the figure, because
-    bars may be anywhere in it.
+    The legend is above the figure, because bars may be anywhere in it.
     """
     observed = np.asarray(observed_eV, dtype=np.float64)
     mean = np.asarray(mean_eV, dtype=np.float64)
     lower = np.asarray(lower_eV, dtype=np.float64)
     upper = np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
-    ends = ends or parity_ends(observed, mean, lower, upper)
+    ends = _parity_ends(observed, mean, lower, upper)
     fig = go.Figure()
     add_line(fig, ends, ends, BASELINE, width=1, hoverinfo="skip", showlegend=False)
     for selection, colour, symbol, name in (
@@ -110,7 +108,7 @@ def parity(
     )
 
 
-def parity_ends(
+def _parity_ends(
     observed_eV: ArrayLike, mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike
 ) -> tuple[float, float]:
     """Return the ends in eV of both axes for these points and intervals, (n,) each.

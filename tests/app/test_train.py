@@ -279,9 +279,9 @@ def test_running_job_shows_its_last_log_line_and_what_is_effective(
 def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     visit: Visit, workspace: Workspace
 ) -> None:
+    other = workspace.add_labelled(30)
     _, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
-    other = workspace.add_labelled(30)
     at = click(visit("data", data=other), "Train on these")
     assert not any(box.label == "Start other transfers" for box in at.expander)
     box = next(box for box in at.selectbox if box.label == "Target data")

@@ -55,20 +55,6 @@ def test_names_from_users_are_shown_unchanged():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
 
 
-<<<<<<< HEAD
-def test_first_estimate_of_a_method_names_its_range_and_what_is_not_counted():
-    assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0)}) == (
-        "Estimated time: about 35 s (15 s to 1 min), from costs measured on another machine; what "
-        "is computed for the first time takes longer."
-    )
-
-
-def test_estimate_of_several_methods_is_their_sum_and_names_unmeasured_ones():
-    estimates = {"A": Estimate(260.0, 3), "B": Estimate(130.0, 1)}
-    assert estimate_words.estimate_sentence(estimates | {"C": None}) == (
-        "Estimated time: about 6 min 30 s (5 min to 8 min 30 s), from 4 earlier runs on this "
-        "server. Not counted, as nobody has measured it: C."
-=======
 def test_help_on_a_first_estimate_has_its_range_and_what_it_rests_on():
     assert estimate_words.estimate_help([Estimate(33.0)]) == (
         "About 35 s (15 s to 1 min), by costs measured on another machine with two cores. "
@@ -80,24 +66,17 @@ def test_help_on_a_first_estimate_has_its_range_and_what_it_rests_on():
 def test_estimate_of_several_methods_is_their_sum():
     assert estimate_words.estimate_help([Estimate(260.0, 3), Estimate(130.0, 1)]) == (
         "About 6 min 30 s (5 min to 8 min 30 s), by 4 earlier runs of the same kind on this server."
->>>>>>> 6240ae35 (Offer three methods, one line for the split and one button on Train, and one form for a source model)
     )
 
 
 def test_estimate_for_a_gpu_notes_that_costs_are_of_a_cpu():
-    caveat = "the CPU of another machine"
+    caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
     for runs, expected in ((0, True), (2, False)):
-<<<<<<< HEAD
-        estimates = {"A": Estimate(40.0, runs)}
-        assert (caveat in estimate_words.estimate_sentence(estimates, device="cuda")) == expected
-        assert caveat not in estimate_words.estimate_sentence(estimates, device="cpu")
-=======
         on_cpu, on_gpu = (
             estimate_words.estimate_help([Estimate(40.0, runs)], device=device)
             for device in ("cpu", "cuda")
         )
         assert on_gpu == on_cpu + (caveat if expected else "")
->>>>>>> 6240ae35 (Offer three methods, one line for the split and one button on Train, and one form for a source model)
 
 
 def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
@@ -106,13 +85,6 @@ def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
         "earlier trainings on this server."
     )
     assert "not known before the first training" in estimate_words.source_sentence(None, epochs=1)
-
-
-<<<<<<< HEAD
-def test_estimate_without_known_methods_reports_this():
-    assert estimate_words.estimate_sentence({"C": None}).startswith(
-        "How long C will take is not known yet"
-    )
 
 
 def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -> None:
@@ -137,14 +109,4 @@ def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread(
     assert pool_sentence(weights, titles, spread=1.0) == text
     assert (
         pool_sentence(weights, titles, spread=0.94) == f"{text} Intervals were made 6 % narrower."
-=======
-def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
-    weights = {"Kernel ridge": 0.614, "Gradient boosting": 0.386}
-    text = "Kernel ridge carries 61 % of the answer; Gradient boosting 39 %."
-    assert pool_sentence(weights, spread=1.0) == f"{text} The combined interval is not scaled."
-    narrower = pool_sentence(weights, spread=0.94)
-    assert narrower == (
-        f"{text} The combined interval was made 6 % narrower, which fits the gaps of left-out "
-        "crystals better."
->>>>>>> 6240ae35 (Offer three methods, one line for the split and one button on Train, and one form for a source model)
     )

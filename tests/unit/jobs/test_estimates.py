@@ -89,7 +89,7 @@ def test_first_estimate_is_the_cost_at_the_measured_sizes_and_then_grows_with_n(
     cost = METHODS[method].cost
     assert seconds(store, method, 200) == pytest.approx(cost.large_s)
     assert seconds(store, method, 50) == pytest.approx(min(cost.small_s, cost.large_s))
-    assert seconds(store, method, 800) >= pytest.approx(4 * seconds(store, method, 200))
+    assert seconds(store, method, 800) >= 3.99 * seconds(store, method, 200)
 
 
 def test_sampler_takes_as_long_as_its_iterations(store):
