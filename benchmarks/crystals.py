@@ -1,9 +1,10 @@
 """Accuracy on crystals of any elements.
 
-There are three sets: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
-Methods without a source use the descriptor of the set (`descriptor_for_labelled`). Transfer
-methods start from a network on the inorganic crystals (perovskites) or from the shipped source on
-molecules (organic crystals), and are left out on the inorganic crystals. The peers of
+There are four sets: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps, and
+crystals with measured gaps. Methods without a source use the descriptor of the set
+(`descriptor_for_labelled`). Transfer methods start from the shipped source that the call names,
+else from a network on the inorganic crystals (perovskites) or from the shipped source on molecules
+(organic crystals), and are left out on the other sets. The peers of
 `crystal_peers.py` are fitted on the same splits.
 
 The data are not shipped: a folder with the files named here is needed. A stored fit is reused if
@@ -20,7 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from bandgap.datasets.demo import demo_source_folder
+from bandgap.datasets.demo_files import demo_source_folder, folder_of_source
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
@@ -35,6 +36,7 @@ from bandgap.descriptors.potentials import (
     POTENTIALS,
     check_potential,
     check_second_potential,
+    installed_extras,
 )
 from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.config import fingerprint, to_dict
@@ -49,7 +51,7 @@ from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.measured_errors import CrystalKind, MeasuredError, read_table
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.no_source import descriptor_for_labelled
-from bandgap.sources.proposed import Target, propose
+from bandgap.sources.proposed import Target, propose, source_gain
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
@@ -85,9 +87,9 @@ class CrystalSet:
     @property
     def proposed(self) -> str:
         """The method without electron levels that the dashboard proposes for the set."""
-        return propose(
-            Target({}, self.level_of_theory), transfers=self.source == "molecules"
-        ).method
+        target = Target({}, self.level_of_theory)
+        gain = source_gain(target, potentials=installed_extras())
+        return propose(target, transfers=self.source == "molecules" or gain is not None).method
 
     def proposed_among(self, names: Collection[str]) -> str:
         """Return the proposed method, with its electron levels if it was fitted with them."""
@@ -120,6 +122,14 @@ SETS: Final[Mapping[str, CrystalSet]] = {
         (METHOD, HUECKEL, BOTH),
         kind="PBE gaps of organic crystals, described by their molecules",
     ),
+    "measured": CrystalSet(
+        "expt_gap_mp/crystals.extxyz.gz",
+        "",
+        "experiment",
+        (20, 50, 100, 250),
+        100,
+        kind="crystals of any elements, measured gaps",
+    ),
 }
 METHODS: Final = (
     "stacking",
@@ -144,7 +154,7 @@ class CrystalsBenchmark:
 
     `potentials` are up to two pretrained potentials for methods without a source. If None, they are
     those that are installed, as in a run. With `bonds` these methods also get the block of this
-    name.
+    name. Transfer methods start from the shipped source `shipped`, "" for that of the set.
     """
 
     methods: tuple[str, ...] = METHODS
@@ -157,6 +167,7 @@ class CrystalsBenchmark:
     source_seed: int = 0
     potentials: tuple[str, ...] | None = None
     bonds: bool = False
+    shipped: str = ""
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
@@ -205,8 +216,10 @@ def run_crystals(
     InputError
         If a file is missing in `data`, before any fit.
     """
-    trains_source = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(
-        _entrant_method(name).transfers for name in config.methods
+    trains_source = (
+        not config.shipped
+        and any(SETS[name].source == SOURCE_SET for name in config.sets)
+        and any(_entrant_method(name).transfers for name in config.methods)
     )
     for name in (*config.sets, *([SOURCE_SET] if trains_source else [])):
         check_files(data, SETS[name])
@@ -248,7 +261,7 @@ def measured_rows(
         [fit for fit in fits if fit.method not in peers],
         kind=crystal_set.kind,
         n_test=config.n_test or crystal_set.n_test,
-        source=SOURCE_NAMES.get(crystal_set.source, ""),
+        source=config.shipped or SOURCE_NAMES.get(crystal_set.source, ""),
         potentials=config.potentials,
         date=date,
         command=command,
@@ -274,7 +287,7 @@ def rows_of_fits(
     for method, by_size in summary(fits, "rmse_eV").items():
         entrant = entrant_of(method)
         transfers = _entrant_method(method).transfers
-        names = [] if transfers else _used_potentials(potentials)
+        names = _potentials_of_source(source) if transfers else _used_potentials(potentials)
         extras = [POTENTIALS[name].extra for name in names]
         extras += _extras_of_levels(entrant.levels)
         for n, (rmse_eV, error_eV) in by_size.items():
@@ -287,7 +300,7 @@ def rows_of_fits(
                     n=n,
                     n_test=n_test,
                     splits=str(splits),
-                    source=source if transfers else "none",
+                    source=source.removesuffix("-composition") if transfers else "none",
                     extras=" ".join(extras),
                     levels=entrant.levels,
                     method=entrant.method,
@@ -332,6 +345,15 @@ def _used_potentials(potentials: Sequence[str] | None) -> list[str]:
     return [potential.name for potential in FOR_DATA_SETS if potential.is_installed]
 
 
+def _potentials_of_source(source: str) -> list[str]:
+    """Return the potential in the descriptor of a shipped source; none for another source."""
+    folder = folder_of_source(source or NONE)
+    if folder is None or not folder.exists():
+        return []
+    model = next(iter(open_sources(folder).load(verify=False, extras=False)[0].values()))
+    return [name for name in (model.descriptor.potential,) if name != NONE]
+
+
 def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
     """Return the methods of a set, and the peers whose packages are installed.
 
@@ -341,7 +363,7 @@ def entrants(config: CrystalsBenchmark, set_name: str) -> list[str]:
     methods = [
         name
         for name in config.methods
-        if (crystal_set.source or not _entrant_method(name).transfers)
+        if (crystal_set.source or config.shipped or not _entrant_method(name).transfers)
         and entrant_of(name).levels in ("none", *crystal_set.levels)
     ]
     return methods + [peer.name for peer in PEERS if config.peers and peer.installed]
@@ -438,8 +460,7 @@ def entrant_on(
     method = _entrant_method(name)
     levels = entrant_of(name).levels
     if method.transfers:
-        folder = _trained_source(job) if crystal_set.source == SOURCE_SET else demo_source_folder()
-        members = open_sources(folder).load(verify=False)
+        members = open_sources(_source_of(crystal_set, job)).load(verify=False)
         source_descriptor = next(iter(members[0].values())).descriptor
         descriptor = descriptor_taken(source_descriptor, method, elements) or source_descriptor
         start = MethodStart(descriptor, members)
@@ -505,6 +526,13 @@ def _own_draws(
 def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveDraws:
     mean, sd = peer.fit(train.features, train.gaps_eV, test.features, seed)
     return PredictiveDraws(mean[None, None], mean[None], sd[None])
+
+
+def _source_of(crystal_set: CrystalSet, job: CrystalsJob) -> Path:
+    """Return the folder of the source of transfer methods."""
+    if job.config.shipped:
+        return folder_of_source(job.config.shipped) or Path()
+    return _trained_source(job) if crystal_set.source == SOURCE_SET else demo_source_folder()
 
 
 def _trained_source(job: CrystalsJob) -> Path:

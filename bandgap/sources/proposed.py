@@ -21,9 +21,11 @@ from bandgap.descriptors.electron_levels import (
 )
 from bandgap.sources.measured_errors import (
     CrystalKind,
+    MeasuredError,
     best_measured,
     error_of,
     gain_of_potentials,
+    gain_of_source,
 )
 
 # Share of structures whose elements a source must know to be proposed, or that must be organic.
@@ -109,6 +111,8 @@ class Target:
             return "lead-iodide perovskites with hybrid gaps"
         if self._share_with({"C", "H"}) >= MIN_SHARE:
             return "inorganic crystals with carbon and hydrogen, PBE"
+        if self.level_of_theory.strip().upper() not in ("", "PBE"):
+            return "crystals of any elements, measured gaps"
         return "crystals of any elements, PBE"
 
     def _share_with(self, symbols: set[str]) -> float:
@@ -175,6 +179,25 @@ def knows_most(n_known: int, total: int) -> bool:
     return n_known >= MIN_SHARE * total
 
 
+def source_gain(
+    target: Target, *, potentials: Collection[str]
+) -> tuple[MeasuredError, MeasuredError] | None:
+    """Return the measured errors with the shipped source that is proposed, and without a source.
+
+    None where no source was better on the kind of crystals that is most like the target.
+
+    Examples
+    --------
+    >>> oxides = Target({("O", "Ti"): 60, ("O", "Zn"): 40}, "experiment", n=50)
+    >>> with_source, alone = source_gain(oxides, potentials=["chgnet"])
+    >>> with_source.source, with_source.method, alone.method
+    ('pbe', 'feature_gp', 'stacking')
+    """
+    if target.has_many_rows:
+        return None
+    return gain_of_source(target.kind, potentials=potentials, n=target.n)
+
+
 def propose(
     target: Target,
     *,
@@ -238,7 +261,10 @@ def propose(
             _measured(target, method, transfers=True),
         )
     return _features_of_source(
-        target, levels_installed=levels_installed, bonds_installed=bonds_installed
+        target,
+        levels_installed=levels_installed,
+        bonds_installed=bonds_installed,
+        potentials=potentials,
     )
 
 
@@ -388,6 +414,12 @@ def _without_source(
             instead_of="none",
             of_what="the molecules in each crystal",
         )
+    if not gain and (pair := source_gain(target, potentials=potentials)):
+        with_source, alone = pair
+        gain = (
+            f"With `--source {with_source.source}` and {with_source.method} it was "
+            f"{with_source.text} instead of {alone.text} ({with_source.conditions})."
+        )
     if not gain:
         gain = _gain_of_potentials(target, method, levels=levels, potentials=potentials)
     return Proposal(
@@ -410,7 +442,11 @@ def _levels_of_organic(levels_installed: bool, bonds_installed: bool) -> Electro
 
 
 def _features_of_source(
-    target: Target, *, levels_installed: bool, bonds_installed: bool
+    target: Target,
+    *,
+    levels_installed: bool,
+    bonds_installed: bool,
+    potentials: Collection[str],
 ) -> Proposal:
     """Return the proposal with a source, which is most often a Gaussian process on its features."""
     levels: ElectronLevels = "none"
@@ -442,7 +478,7 @@ def _features_of_source(
         method,
         levels,
         reason,
-        _measured(target, method, transfers=True, levels=levels),
+        _measured(target, method, transfers=True, levels=levels, potentials=potentials),
         gain=gain,
         alternative="" if method == LAYERS else LAYERS,
         alternative_shows="" if method == LAYERS else shows,

@@ -51,7 +51,7 @@ def crystals(
         list[str],
         typer.Option(
             "--set",
-            help="perovskites, inorganic or organic. May be repeated. Default: all of them.",
+            help="perovskites, inorganic, organic or measured. May be repeated. Default: all.",
         ),
     ] = [],  # noqa: B006
     sizes: Annotated[
@@ -69,13 +69,20 @@ def crystals(
         bool,
         typer.Option("--bonds", help="Methods without a source also get the block bonds."),
     ] = False,
+    source: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Shipped source of transfer methods, such as pbe. Default: that of each set.",
+        ),
+    ] = "",
     table: ErrorTable = None,
     jobs: options.Jobs = 1,
 ) -> None:
-    """Compare methods, and scikit-learn's, on perovskites, inorganic and organic crystals.
+    """Compare methods, and scikit-learn's, on four sets of crystals.
 
-    Gaps are HSE for perovskites and PBE for the other sets. All sets, sizes and seeds take
-    hours. An interrupted call resumes when it is repeated.
+    Gaps are HSE for perovskites, PBE for inorganic and organic crystals, and measured. All sets,
+    sizes and seeds take hours. An interrupted call resumes when it is repeated.
     """
     from bandgap.foundation.machine import set_threads
     from benchmarks.crystal_peers import PEERS
@@ -100,6 +107,7 @@ def crystals(
         peers,
         potentials=tuple(potentials) or None,
         bonds=bonds,
+        shipped=source,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:

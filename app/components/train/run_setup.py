@@ -33,7 +33,7 @@ from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.measured_errors import CrystalKind, levels_help
 from bandgap.sources.method_cards import method_cards
-from bandgap.sources.proposed import Proposal, Target, propose
+from bandgap.sources.proposed import Proposal, Target, propose, source_gain
 
 Methods = Mapping[str, MethodEntry]
 
@@ -146,6 +146,9 @@ def _choose_source(target: Target) -> Source:
 
 def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
     """Return the id of the proposed source model and, if none is proposed, the reason."""
+    gain = source_gain(target, potentials=stores.system().potentials)
+    if gain and gain[0].source in sources:
+        return gain[0].source, ""
     first = next(iter(sources.values()))
     total = target.total
     n_known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).n_known

@@ -29,6 +29,7 @@ TARGETS = {
     "lead-iodide perovskites with hybrid gaps": Target({("C", "H", "I", "Pb"): 100}, "HSE"),
     "inorganic crystals with carbon and hydrogen, PBE": Target({("C", "Ca", "H"): 100}, "PBE"),
     "crystals of any elements, PBE": Target({("O", "Ti"): 100}, "PBE"),
+    "crystals of any elements, measured gaps": Target({("O", "Ti"): 100}, "experiment"),
     "inorganic perovskites with metals among them, GLLB-SC": Target(
         {("O", "Ti"): 100}, "GLLB-SC", has_metals=True
     ),

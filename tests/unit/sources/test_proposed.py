@@ -12,7 +12,7 @@ import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
 from bandgap.sources.measured_errors import levels_help, measured_errors
-from bandgap.sources.proposed import MAX_ROWS, Target, propose
+from bandgap.sources.proposed import MAX_ROWS, Target, propose, source_gain
 from bandgap.structures import Problem
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, record_of
@@ -50,6 +50,32 @@ def test_method_and_levels_with_a_source(sets, theory_level, installed, expected
     proposal = propose(target, transfers=True, levels_installed=installed)
     assert proposal.transfers
     assert (proposal.method, proposal.levels) == expected
+
+
+def test_model_of_pbe_gaps_is_the_source_for_few_gaps_of_another_level() -> None:
+    measured = Target({("O", "Ti"): 60, ("O", "Zn"): 40}, "experiment", n=50)
+    pair = source_gain(measured, potentials=["chgnet"])
+    assert pair is not None
+    with_source, alone = pair
+    assert (with_source.source, with_source.method, with_source.n) == ("pbe", "feature_gp", 50)
+    assert with_source.rmse_eV < alone.rmse_eV
+    proposal = propose(measured, transfers=True, potentials=["chgnet"])
+    assert proposal.method == "feature_gp" and with_source.text in proposal.measured
+    without = propose(measured, transfers=False, potentials=["chgnet"])
+    assert f"With `--source pbe` and feature_gp it was {with_source.text}" in without.gain
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        Target({("O", "Ti"): 100}, "PBE", n=50),
+        Target({("C", "H", "I", "N", "Pb"): 100}, "HSE", n=50),
+        Target({("O", "Ti"): 9000}, "experiment", n=MAX_ROWS + 1),
+    ],
+    ids=["PBE gaps", "hybrid perovskites", "many labels"],
+)
+def test_no_source_is_proposed_where_it_was_not_better(target: Target) -> None:
+    assert source_gain(target, potentials=["chgnet"]) is None
 
 
 def test_source_is_proposed_if_it_knows_four_fifths_and_stacking_otherwise() -> None:
