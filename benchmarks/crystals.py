@@ -21,9 +21,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from bandgap.datasets.demo_files import demo_source_folder, folder_of_source
+from bandgap.datasets.demo_files import demo_source_folder
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for

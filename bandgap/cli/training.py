@@ -32,8 +32,7 @@ def source_path(source: Path) -> Path | None:
     Unless there is a folder of this name, "demo", "inorganic" and "pbe" are the shipped sources,
     and "none" is None.
     """
-    from bandgap.datasets.demo_files import folder_of_source
-    from bandgap.datasets.shipped_models import note_on
+    from bandgap.datasets.shipped_models import folder_of_source, note_on
 
     if note := note_on(source):
         print_note(note)
@@ -44,7 +43,10 @@ def check_source(folder: Path | None) -> None:
     """Raise ArtifactError unless there is no source, or the folder has the manifest of one."""
     from bandgap.storage.manifests import manifest_kind, read_manifest
 
-    if folder is not None and manifest_kind(folder) not in ("run", "sources"):
+    kind = None if folder is None else manifest_kind(folder)
+    if folder is None or kind == "sources":
+        return
+    if kind != "run" or "card" not in read_manifest(folder, kind="run"):
         read_manifest(folder, kind="source")
 
 

@@ -6,7 +6,6 @@ Reads no structure, so that a command can check its paths before it imports what
 import importlib.resources
 from pathlib import Path
 
-from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import ArtifactError
 
 INORGANIC = "inorganic"  # folder of the inorganic demo
@@ -47,23 +46,3 @@ def inorganic_folder() -> Path:
 def inorganic_source_folder() -> Path:
     """Return the folder of the source network that was trained on the inorganic crystals."""
     return inorganic_folder() / "source_model"
-
-
-def folder_of_source(source: Path | str | None) -> Path | None:
-    """Return the folder of a source model.
-
-    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models,
-    "pbe" is the shipped model of PBE gaps, and "none" is None. Raises InputError if `source` is not
-    a path.
-    """
-    if source is None:
-        return None
-    folder = as_folder(source, name="source")
-    shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
-    if folder.exists() or str(folder) == "none":
-        return folder if folder.exists() else None
-    if str(folder) in shipped:
-        return shipped[str(folder)]()
-    from bandgap.datasets.shipped_models import model_names, shipped_folder
-
-    return shipped_folder(str(folder)).path if str(folder) in model_names() else folder

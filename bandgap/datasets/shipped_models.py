@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bandgap.datasets.demo_files import data_folder
+from bandgap.datasets.demo_files import (
+    INORGANIC,
+    data_folder,
+    demo_source_folder,
+    inorganic_source_folder,
+)
 from bandgap.descriptors.potentials import NONE, POTENTIALS
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import ArtifactError
@@ -67,6 +72,24 @@ def shipped_folder(name: str) -> ModelFolder:
         f"RMSE of {rmse_eV:.2f} eV instead of {about_model(manifest)['rmse_eV']:.2f} eV. The extra "
         f"{potential.extra} installs it.",
     )
+
+
+def folder_of_source(source: Path | str | None) -> Path | None:
+    """Return the folder of a source model.
+
+    Unless there is a folder of this name, "demo" and "inorganic" are the shipped source models,
+    "pbe" is the shipped model of PBE gaps, and "none" is None. Raises InputError if `source` is not
+    a path.
+    """
+    if source is None:
+        return None
+    folder = as_folder(source, name="source")
+    shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
+    if folder.exists() or str(folder) == "none":
+        return folder if folder.exists() else None
+    if str(folder) in shipped:
+        return shipped[str(folder)]()
+    return shipped_folder(str(folder)).path if str(folder) in model_names() else folder
 
 
 def note_on(source: Path | str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.demo_files import folder_of_source
+from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.heldout import load_heldout

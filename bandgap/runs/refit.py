@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bandgap.datasets.demo_files import folder_of_source
+from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder

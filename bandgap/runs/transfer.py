@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bandgap.datasets.checked import checked_set
-from bandgap.datasets.demo_files import folder_of_source
 from bandgap.datasets.own_features import own_features
+from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_without_features
 from bandgap.descriptors import DescriptorConfig

@@ -69,7 +69,7 @@ def metals(
     The set is perovskites with GLLB-SC gaps, 70 % of them metals. Both sides have the same splits.
     An interrupted call resumes when it is repeated.
     """
-    from bandgap.datasets.demo_files import folder_of_source
+    from bandgap.datasets.shipped_models import folder_of_source
     from bandgap.foundation.machine import set_threads
     from benchmarks.commands.crystals import print_criteria
     from benchmarks.crystals import write_rows

@@ -142,15 +142,16 @@ def _describe(
         "sentences": SENTENCES,
     }
     learned = [record_of[id_] for id_ in split["train"] if label_of[id_] > ZERO_EV]
-    n_gaps = len(learned)
+    rmse_eV = manifest["diagnostics"]["cv_rmse_eV"]
     card = SourceCard(
         data=(DATA_SET,),
-        n_structures=n_gaps,
+        n_structures=len(learned),
         elements=tuple(sorted(set().union(*map(elements_of, learned)))),
         level_of_theory="PBE",
         licence=LICENCE,
-        n_held_out=n_gaps,
-        held_out_rmse_eV=manifest["diagnostics"]["cv_rmse_eV"],
+        validation_rmse_eV=rmse_eV,
+        n_held_out=len(learned),
+        held_out_rmse_eV=rmse_eV,
     )
-    manifest["card"] = to_dict(replace(card, validation_rmse_eV=card.held_out_rmse_eV))
+    manifest["card"] = to_dict(card)
     path.write_text(json.dumps(manifest, separators=(",", ":")), encoding="utf-8")

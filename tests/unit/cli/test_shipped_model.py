@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import bandgap
-from bandgap.datasets.demo_files import data_folder, folder_of_source
+from bandgap.datasets.demo_files import data_folder
+from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.storage.manifests import read_manifest
 from tests.unit.cli.conftest import Run
