@@ -49,10 +49,15 @@ from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, summary
 from bandgap.runs.comparison import entrant_of, heldout_figures
 from bandgap.runs.origin import descriptor_taken
-from bandgap.sources.measured_errors import CrystalKind, MeasuredError, read_table
+from bandgap.sources.measured_errors import (
+    CrystalKind,
+    MeasuredError,
+    gain_of_source,
+    read_table,
+)
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.no_source import descriptor_for_labelled
-from bandgap.sources.proposed import Target, propose, source_gain
+from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
@@ -88,9 +93,9 @@ class CrystalSet:
     @property
     def proposed(self) -> str:
         """The method without electron levels that the dashboard proposes for the set."""
-        target = Target({}, self.level_of_theory)
-        gain = source_gain(target, potentials=installed_extras())
-        return propose(target, transfers=self.source == "molecules" or gain is not None).method
+        gain = gain_of_source(self.kind, potentials=installed_extras())
+        transfers = self.source == "molecules" or gain is not None
+        return propose(Target({}, self.level_of_theory), transfers=transfers).method
 
     def proposed_among(self, names: Collection[str]) -> str:
         """Return the proposed method, with its electron levels if it was fitted with them."""

@@ -66,16 +66,19 @@ def test_model_of_pbe_gaps_is_the_source_for_few_gaps_of_another_level() -> None
 
 
 @pytest.mark.parametrize(
-    "target",
+    ("target", "potentials"),
     [
-        Target({("O", "Ti"): 100}, "PBE", n=50),
-        Target({("C", "H", "I", "N", "Pb"): 100}, "HSE", n=50),
-        Target({("O", "Ti"): 9000}, "experiment", n=MAX_ROWS + 1),
+        (Target({("O", "Ti"): 100}, "PBE", n=50), ["chgnet"]),
+        (Target({("C", "H", "I", "N", "Pb"): 100}, "HSE", n=50), ["chgnet"]),
+        (Target({("O", "Ti"): 9000}, "experiment", n=MAX_ROWS + 1), ["chgnet"]),
+        (Target({("O", "Ti"): 300}, "experiment", n=250), []),
     ],
-    ids=["PBE gaps", "hybrid perovskites", "many labels"],
+    ids=["PBE gaps", "hybrid perovskites", "many labels", "250 labels without a potential"],
 )
-def test_no_source_is_proposed_where_it_was_not_better(target: Target) -> None:
-    assert source_gain(target, potentials=["chgnet"]) is None
+def test_no_source_is_proposed_where_it_was_not_better(
+    target: Target, potentials: list[str]
+) -> None:
+    assert source_gain(target, potentials=potentials) is None
 
 
 def test_source_is_proposed_if_it_knows_four_fifths_and_stacking_otherwise() -> None:
