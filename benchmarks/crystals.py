@@ -56,7 +56,9 @@ from bandgap.sources.measured_errors import (
     read_table,
 )
 from bandgap.sources.model import SourceConfig
+from bandgap.sources.near_copies import formula_key
 from bandgap.sources.no_source import descriptor_for_labelled
+from bandgap.sources.overlap import load_arrays
 from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_folder
@@ -160,7 +162,8 @@ class CrystalsBenchmark:
 
     `potentials` are up to two pretrained potentials for methods without a source. If None, they are
     those that are installed, as in a run. With `bonds` these methods also get the block of this
-    name. Transfer methods start from the shipped source `shipped`, "" for that of the set.
+    name. Transfer methods start from the shipped source `shipped`, "" for that of the set. With
+    `unseen` structures whose formula is in the data of a shipped model are left out.
     """
 
     methods: tuple[str, ...] = METHODS
@@ -174,6 +177,7 @@ class CrystalsBenchmark:
     potentials: tuple[str, ...] | None = None
     bonds: bool = False
     shipped: str = ""
+    unseen: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown set, ConfigError for an unknown method or potential."""
@@ -379,6 +383,8 @@ def _fits_on(name: str, job: CrystalsJob) -> Iterator[ComparedFit]:
     file = job.out / f"{name}.jsonl"
     sizes = job.config.sizes or SETS[name].sizes
     labelled = labelled_of(SETS[name], job.data, job.progress)
+    if job.config.unseen:
+        labelled = without_formulas_of(labelled, folder_of_source(job.config.shipped))
     for entrant_name in entrants(job.config, name):
         keys = [(entrant_name, n, seed) for n in sizes for seed in job.config.seeds]
         entrant = entrant_on(entrant_name, labelled, SETS[name], job)
@@ -570,6 +576,17 @@ def _trained_source(job: CrystalsJob) -> Path:
         "seed": job.config.source_seed,
     }
     return kept_source(job.out / "source", made_of, train)
+
+
+def without_formulas_of(labelled: LabelledSet, model: Path | None) -> LabelledSet:
+    """Return the structures whose formula is not in the data of a shipped model."""
+    arrays = None if model is None else load_arrays(model)
+    if arrays is None or "formulas" not in arrays:
+        raise InputError("Only a shipped model stores its formulas. Accepted: --source pbe.")
+    formulas = set(arrays["formulas"].view(np.uint64).tolist())
+    rows = [k for k, record in enumerate(labelled.records) if formula_key(record) not in formulas]
+    records = [labelled.records[k] for k in rows]
+    return replace(labelled, records=records, gaps_eV=labelled.gaps_eV[rows])
 
 
 def labelled_of(crystal_set: CrystalSet, data: Path, progress: Progress) -> LabelledSet:

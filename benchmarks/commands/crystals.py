@@ -76,6 +76,10 @@ def crystals(
             help="Shipped source of transfer methods, such as pbe. Default: that of each set.",
         ),
     ] = "",
+    unseen: Annotated[
+        bool,
+        typer.Option("--unseen", help="Leave out structures whose formula is in its data."),
+    ] = False,
     table: ErrorTable = None,
     jobs: options.Jobs = 1,
 ) -> None:
@@ -98,6 +102,8 @@ def crystals(
     from benchmarks.paired import read_errors, read_scores
 
     set_threads()
+    if unseen and table is not None:
+        raise typer.BadParameter("--unseen: the table has rows of all structures of a set.")
     config = CrystalsBenchmark(
         tuple(methods) or METHODS,
         tuple(sets or SETS),
@@ -108,6 +114,7 @@ def crystals(
         potentials=tuple(potentials) or None,
         bonds=bonds,
         shipped=source,
+        unseen=unseen,
     )
     fits: dict[str, list[ComparedFit]] = {}
     with progress_bars() as progress:

@@ -12,10 +12,14 @@ from ase import Atoms
 from ase.build import bulk, molecule
 from ase.io import write
 
+from bandgap.datasets.shipped_models import folder_of_source
+from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.errors import InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.runs.compared_fits import ComparedFit
 from bandgap.sources.model import SourceConfig
+from bandgap.storage.manifests import read_manifest
+from bandgap.structures import as_records
 from benchmarks.crystal_peers import PEERS
 from benchmarks.crystals import (
     LABEL,
@@ -26,6 +30,7 @@ from benchmarks.crystals import (
     errors_file,
     measured_rows,
     run_crystals,
+    without_formulas_of,
 )
 from benchmarks.paired import read_errors, read_scores
 
@@ -187,3 +192,36 @@ def test_rows_of_the_table_have_method_levels_extras_and_mean_error() -> None:
         ("feature_gp", "none", "inorganic, trained by the benchmark", ""),
     ]
     assert (rows[0].rmse_eV, rows[0].standard_error_eV, rows[0].splits) == (0.18, "0.012", "3")
+
+
+def test_formulas_in_the_data_of_a_shipped_model_are_left_out() -> None:
+    folder = folder_of_source("pbe-composition")
+    assert folder is not None
+    reference = read_manifest(folder, kind="run")["references"][0]
+    cell = {"cell": reference["cell"], "pbc": True}
+    learned = Atoms(numbers=reference["numbers"], positions=reference["positions"], **cell)
+    new = bulk("KXe", "rocksalt", a=6.0)
+    labelled = LabelledSet(as_records([learned, new]), np.array([1.0, 2.0]))
+    unseen = without_formulas_of(labelled, folder)
+    assert [record.formula for record in unseen.records] == ["KXe"]
+    assert unseen.gaps_eV.tolist() == [2.0]
+    with pytest.raises(InputError, match="Accepted: --source pbe"):
+        without_formulas_of(labelled, folder_of_source("demo"))
+
+
+def test_shipped_source_is_used_on_a_set_that_has_none(tmp_path: Path) -> None:
+    write_set(tmp_path, SETS["inorganic"])
+    config = CrystalsBenchmark(
+        ("feature_gp",),
+        sets=("inorganic",),
+        seeds=(0, 1, 2),
+        sizes=(N,),
+        n_test=N_TEST,
+        peers=False,
+        shipped="pbe-composition",
+    )
+    fits = [fit for _, fit in run_crystals(tmp_path, tmp_path / "out", config)]
+    rows = measured_rows("inorganic", fits, config, date="2026-11-29", command="crystals")
+    assert [(row.source, row.extras, row.method, row.splits) for row in rows] == [
+        ("pbe", "", "feature_gp", "3")
+    ]
