@@ -70,5 +70,3 @@ def difference_figure(table: pd.DataFrame) -> go.Figure:
     fig.update_xaxes(title="difference in RMSE (eV)", range=list(ends))
     fig.update_yaxes(visible=False, range=[-0.5, len(rows) - 0.3])
     return fig
-
-

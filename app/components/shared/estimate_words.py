@@ -24,8 +24,9 @@ def source_sentence(estimate: Estimate | None, *, epochs: int) -> str:
     if estimate is None:
         return _FIRST_TRAINING
     return (
-        f"Estimated time: {_range([estimate])} if all {words.count(epochs, 'epoch')} are needed, "
-        f"from {words.count(estimate.runs, 'earlier training')} on this server."
+        f"Estimated time: {_range([estimate])} if all {words.count(epochs, 'epoch')} are needed; "
+        "training ends earlier when the error on held-out structures no longer falls. It rests on "
+        f"{words.count(estimate.runs, 'earlier training')} on this server."
     )
 
 
@@ -41,6 +42,11 @@ def _range(estimates: Sequence[Estimate]) -> str:
     return f"about {total} ({low} to {high})"
 
 
+_FIRST_TIME = (
+    "Descriptors and electron levels that are computed for the first time take longer: some "
+    "milliseconds an atom with a potential or with tight binding."
+)
+_NO_GPU = "These costs are of a CPU; there is no estimate for a GPU yet."
 _FIRST_TRAINING = (
     "How long it takes is not known before the first training of this kind on this server: minutes "
     "with some thousand structures on a CPU, an hour or more with some ten thousand."
