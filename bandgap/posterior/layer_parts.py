@@ -72,22 +72,22 @@ def layer_correction(
         return None
     rows = np.linspace(0, len(gaps_eV) - 1, min(len(gaps_eV), MOST_ROWS)).round().astype(np.int64)
     generator = np.random.default_rng(seed)
-    needed = []
+    roots = []
     parts = []
     for member, params in zip(members, sources, strict=True):
         if not isinstance(member, NetworkPosterior) or member.layer_weights is None:
             return None
         layers = layers_of(params)
         outputs_eV = subset_outputs_eV(member, layers, features[rows])
-        asked = gaps_eV[rows] - outputs_eV[0, 0]
+        wanted_eV = gaps_eV[rows] - outputs_eV[0, 0]
         phi = np.einsum("ls,dsn->dln", shapley_weights(len(layers)), outputs_eV)
         w = generator.dirichlet(np.ones(len(rows)), size=len(phi))  # (draw, n)
-        root = np.sqrt(w @ asked**2)
-        parts.append(np.einsum("dn,dln->dl", w * asked, phi) / root[:, None])
-        needed.append(root)
+        root = np.sqrt(w @ wanted_eV**2)
+        parts.append(np.einsum("dn,dln->dl", w * wanted_eV, phi) / root[:, None])
+        roots.append(root)
     layer_draws = np.concatenate(parts)
     return LayerCorrection(
-        float(np.concatenate(needed).mean()),
+        float(np.concatenate(roots).mean()),
         _interval(layer_draws.sum(axis=1)),
         tuple(_interval(draws) for draws in layer_draws.T),
     )

@@ -34,23 +34,24 @@ def layer_sentence(correction: Mapping[str, Any] | None, *, n: int) -> str:
             "when a run is trained. This run has none, or is of an earlier version."
         )
     labels = words.count(n, "label")
-    made = _range(correction["made_eV"])
+    made_text = _range(correction["made_eV"])
     if correction["made_eV"][1] <= 0:
         return (
             f"Whether the layers correct the source model cannot be told from {labels} yet: the "
-            f"held-out gaps ask for {correction['needed_eV']:.2f} eV, the transfer gives {made}."
+            f"held-out gaps ask for {correction['needed_eV']:.2f} eV, the transfer gives "
+            f"{made_text}."
         )
     *hidden, output = layer_names(len(correction["layers_eV"]))
     parts = dict(zip([*hidden, f"the {output}"], correction["layers_eV"], strict=True))
-    told = [f"{_range(part)} by {name}" for name, part in parts.items() if _is_told(part)]
-    untold = [f"{name}, {_range(v)}" for name, v in parts.items() if not _is_told(v)]
+    told_parts = [f"{_range(part)} by {name}" for name, part in parts.items() if _is_told(part)]
+    untold_parts = [f"{name}, {_range(v)}" for name, v in parts.items() if not _is_told(v)]
     text = (
         f"Held-out gaps ask for a correction of {correction['needed_eV']:.2f} eV; the transfer "
-        f"gives {made}"
+        f"gives {made_text}"
     )
-    text += f": {', '.join(told)}." if told else "."
-    if untold:
-        text += f" Cannot be told from {labels} yet: {'; '.join(untold)}."
+    text += f": {', '.join(told_parts)}." if told_parts else "."
+    if untold_parts:
+        text += f" Cannot be told from {labels} yet: {'; '.join(untold_parts)}."
     return text
 
 

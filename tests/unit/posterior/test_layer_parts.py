@@ -63,8 +63,8 @@ def test_one_moved_layer_makes_the_whole_correction(source: Params, layer: int) 
     mean, low, high = correction.layers_eV[layer - 1]
     assert mean == pytest.approx(correction.needed_eV, rel=1e-5)  # single precision
     assert 0 < low < mean < high
-    others = [part for i, part in enumerate(correction.layers_eV, start=1) if i != layer]
-    np.testing.assert_allclose(others, 0.0, atol=1e-6)
+    other_parts = [part for i, part in enumerate(correction.layers_eV, start=1) if i != layer]
+    np.testing.assert_allclose(other_parts, 0.0, atol=1e-6)
 
 
 def test_parts_of_the_layers_add_to_the_correction_that_is_made(source: Params) -> None:
