@@ -51,10 +51,7 @@ def save_figure(fig: go.Figure, path: Path | str, *, width_cm: float = COLUMN_CM
 
 
 def figure_file(fig: go.Figure, file_format: Format, *, width_cm: float = COLUMN_CM) -> bytes:
-    """Return a figure as a PNG of 300 dots per inch, an SVG or a PDF; see `save_figure`.
-
-    It is on white, with the colours of the light theme.
-    """
+    """Return a figure as a PNG of 300 dots per inch, an SVG or a PDF; see `save_figure`."""
     browser = find_browser()
     if browser is None:
         raise InputError(
@@ -64,16 +61,25 @@ def figure_file(fig: go.Figure, file_format: Format, *, width_cm: float = COLUMN
     import kaleido
 
     image: bytes = kaleido.calc_fig_sync(
-        go.Figure(fig).update_layout(template=template(), paper_bgcolor="white"),
-        {
-            "format": file_format,
-            "width": _PIXELS_PER_CM * width_cm,
-            "height": float(fig.layout.height or _HEIGHT_PIXELS),
-            "scale": _DOTS_PER_CM[file_format] / _PIXELS_PER_CM,
-        },
+        print_figure(fig),
+        {"format": file_format, **export_size(fig, file_format, width_cm=width_cm)},
         kopts={"path": browser, "mathjax": False},
     )
     return image
+
+
+def print_figure(fig: go.Figure) -> go.Figure:
+    """Return the figure on white, with the colours of the light theme."""
+    return go.Figure(fig).update_layout(template=template(), paper_bgcolor="white")
+
+
+def export_size(fig: go.Figure, file_format: Format, *, width_cm: float) -> dict[str, float]:
+    """Return width, height (pixels) and scale with which Plotly exports a figure of `width_cm`."""
+    return {
+        "width": _PIXELS_PER_CM * width_cm,
+        "height": float(fig.layout.height or _HEIGHT_PIXELS),
+        "scale": _DOTS_PER_CM[file_format] / _PIXELS_PER_CM,
+    }
 
 
 def figure_numbers(fig: go.Figure) -> pd.DataFrame:
@@ -86,6 +92,10 @@ def figure_numbers(fig: go.Figure) -> pd.DataFrame:
     tables = []
     for number, trace in enumerate(fig.data, start=1):
         series = _text(trace.name or f"series {number}")
+        if trace.type == "scatterternary":
+            columns = {"series": series, "a": trace.a, "b": trace.b, "c": trace.c}
+            tables.append(pd.DataFrame(columns))
+            continue
         values: dict[str, Any] = {x_name: _listed(trace.x), y_name: _listed(trace.y)}
         for name, bars in (("x", trace.error_x), ("y", trace.error_y)):
             if bars.array is not None:

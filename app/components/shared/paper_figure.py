@@ -9,7 +9,16 @@ from typing import Any
 import streamlit as st
 
 from app.components.shared import downloads
-from bandgap.plots.publication import COLUMN_CM, PAGE_CM, Format, figure_file, figure_numbers
+from bandgap.foundation.browsers import find_browser
+from bandgap.plots.publication import (
+    COLUMN_CM,
+    PAGE_CM,
+    Format,
+    export_size,
+    figure_file,
+    figure_numbers,
+    print_figure,
+)
 
 WIDTHS = {f"{COLUMN_CM:g} cm, one column": COLUMN_CM, f"{PAGE_CM:g} cm, two columns": PAGE_CM}
 FORMATS: tuple[Format, ...] = ("pdf", "svg", "png")
@@ -19,7 +28,12 @@ FORMATS: tuple[Format, ...] = ("pdf", "svg", "png")
 def paper_figure(fig: Any, *, key: str) -> None:
     """Draw the button that opens the popover, and its contents once it is open.
 
-    `fig` is a figure of Plotly, `key` its key on the page and the beginning of the files' names.
+    Parameters
+    ----------
+    fig
+        The Plotly figure.
+    key
+        Key of the figure on the page, and name of the files.
     """
     with st.popover(
         "Figure for a paper",
@@ -30,9 +44,11 @@ def paper_figure(fig: Any, *, key: str) -> None:
     ) as popover:
         if not popover.open:
             return
-        width_cm = WIDTHS[st.radio("Width", list(WIDTHS), key=f"paper-width-{key}")]
+        width = st.radio("Width", list(WIDTHS), key=f"paper-width-{key}")
+        width_cm = WIDTHS[width]
+        exports = find_browser() is not None
         with st.container(horizontal=True):
-            for file_format in FORMATS:
+            for file_format in FORMATS if exports else ():
                 downloads.file_button(
                     file_format.upper(),
                     partial(figure_file, fig, file_format, width_cm=width_cm),
@@ -45,4 +61,19 @@ def paper_figure(fig: Any, *, key: str) -> None:
                 f"{key}-numbers.csv",
                 key=f"paper-csv-{key}",
             )
-        st.caption("Exported by the browser of the server; PNG at 300 dots per inch.")
+        if exports:
+            st.caption("Exported by the browser of the server; PNG at 300 dots per inch.")
+            return
+        image = {"filename": key, "format": "svg", **export_size(fig, "svg", width_cm=width_cm)}
+        st.plotly_chart(
+            print_figure(fig),
+            key=f"paper-figure-{key}",
+            theme=None,
+            config={
+                "displaylogo": False,
+                "displayModeBar": True,
+                "modeBarButtons": [["toImage"]],
+                "toImageButtonOptions": image,
+            },
+        )
+        st.caption("The camera saves the figure as SVG.")
