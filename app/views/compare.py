@@ -28,6 +28,7 @@ def page() -> None:
     session.choose("runs", picked)
     rows = {id: run for id, run in finished.items() if run.dataset == finished[picked].dataset}
     data = names.get(finished[picked].dataset, DELETED_DATA)
+    st.caption(f"Runs on {words.escaped(data)}.")
     runs = _read(rows, labels, data)
     baseline = next((run for run in runs if run.id == picked), None)
     pairs = []
