@@ -1,5 +1,7 @@
 """Compare: finished runs in one table, and whether their differences are more than chance."""
 
+import streamlit as st
+
 from app import session
 from app.components.compare.compare_view import cached_differences, difference_view, flags, settings
 from app.components.compare.run_table import run_table
