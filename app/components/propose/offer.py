@@ -1,6 +1,5 @@
 """Whether molecules are proposed: only where the data are organic."""
 
-from app import session
 from app.components.shared import stores
 from bandgap.jobs.rows import Dataset
 from bandgap.sources.proposed import Target
@@ -9,8 +8,3 @@ from bandgap.sources.proposed import Target
 def is_organic(dataset: Dataset) -> bool:
     """Return whether most labelled structures are organic molecules or crystals of them."""
     return Target(stores.elements(dataset)).is_organic
-
-
-def is_offered() -> bool:
-    """Return whether the workspace has a data set for which molecules can be proposed."""
-    return any(map(is_organic, stores.library().datasets(session.workspace())))
