@@ -172,6 +172,7 @@ _PARTS = {
     "potential": "features of a pretrained potential",
     "second_potential": "those of a second potential",
     "graph": "readout of a graph network",
+    "fractions": "fractions of elements",
 }
 _EXTRAS_HELP = (
     "Some research methods need more than the weights: the variational posterior, the Fisher "

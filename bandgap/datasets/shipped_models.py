@@ -1,7 +1,8 @@
 """The models that are shipped: stored runs that predict without labels of the user's own.
 
-The entry `about` of their manifests has `title`, `rmse_eV` of structures of other formulas, and
-`sentences` on their error and on what to do next.
+The entry `about` of their manifests has `title`, `rmse_eV` of structures of other formulas, their
+`errors` by chemistry, `sentences` on the error and on what to do next, and the name of the model
+that is the `substitute` where a potential is not installed or refuses a structure.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,6 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.manifests import read_manifest
 
 MODEL: Final = "pbe"
-_WITHOUT_POTENTIAL = "-composition"  # ends the name of the model for machines without the extra
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def shipped_folder(name: str) -> ModelFolder:
     potential = POTENTIALS.get(manifest["descriptor"].get("potential", NONE))
     if potential is None or potential.is_installed:
         return ModelFolder(folder)
-    substitute = folder.with_name(f"{name}{_WITHOUT_POTENTIAL}")
+    substitute = folder.with_name(about_model(manifest)["substitute"])
     rmse_eV = about_model(read_manifest(substitute, kind="run"))["rmse_eV"]
     return ModelFolder(
         substitute,

@@ -50,6 +50,7 @@ BLOCKS: Mapping[str, Block] = Registry(
         "graph": "bandgap.descriptors.graphs:BLOCK",
         "bonds": "bandgap.descriptors.bond_graphs:BLOCK",
         "user_features": "bandgap.descriptors.user_features:BLOCK",
+        "fractions": "bandgap.descriptors.fractions:BLOCK",
         "size": "bandgap.descriptors.size:BLOCK",
         "levels": "bandgap.descriptors.electron_levels:BLOCK",
     },
@@ -148,6 +149,8 @@ class DescriptorConfig(Settings):
         Add properties and environments of the molecules from their bonds (module `bond_graphs`).
     user_features
         Add columns of the user's own table (module `user_features`).
+    fractions
+        Add square roots of the elements' fractions (module `fractions`).
     leaves_out_atoms
         Describe structures with elements beyond `species` too, as if their atoms were absent from
         the terms of the MBTR. The other blocks must know the elements.
@@ -170,6 +173,7 @@ class DescriptorConfig(Settings):
     graph: GraphBody | None = None
     bonds: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
     user_features: OwnColumns | None = field(default=None, metadata=STORED_UNLESS_DEFAULT)
+    fractions: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
     leaves_out_atoms: bool = field(default=False, metadata=STORED_UNLESS_DEFAULT)
 
     def __post_init__(self) -> None:

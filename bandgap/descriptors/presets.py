@@ -43,7 +43,7 @@ PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, so
 for _name in ("chgnet", "chgnet-two-layers", "sevennet-mf-0"):
     PRESETS[_name] = DescriptorConfig(potential=_name)
 _WITH_NEIGHBOURS = DescriptorConfig(composition=True, neighbours=True)
-PRESETS["composition-neighbours"] = _WITH_NEIGHBOURS
+PRESETS["composition-neighbours"] = replace(_WITH_NEIGHBOURS, fractions=True)
 PRESETS["composition-neighbours-chgnet"] = replace(_WITH_NEIGHBOURS, potential="chgnet-two-layers")
 PRESETS["bonds"] = DescriptorConfig(bonds=True)
 

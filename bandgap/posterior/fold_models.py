@@ -121,7 +121,7 @@ class NetworkModels:
     """Networks of ReLU layers on scaled features, one for each fold.
 
     `layers[l]` are the weights of layer l + 1, (fold, out, in + 1), the bias last; the last layer
-    gives eV.
+    gives eV. They are stored as float16, whose rounding is part of the model.
     """
 
     kind: ClassVar[str] = "networks"
@@ -130,7 +130,7 @@ class NetworkModels:
     columns: NDArray[np.int64]  # features that vary among the training rows
     mean: Floats  # (column,)
     scale: Floats  # (column,)
-    layers: tuple[NDArray[np.float32], ...]
+    layers: tuple[NDArray[np.float16], ...]
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
@@ -145,17 +145,34 @@ class NetworkModels:
         return (_affine(values, last)[:, :, 0].astype(np.float64),)
 
 
+@dataclass(frozen=True, eq=False)
+class BlendedModels:
+    """Weighted means of a network and of boosted trees, one pair for each fold."""
+
+    kind: ClassVar[str] = "networks and trees"
+
+    networks: NetworkModels
+    trees: TreeModels
+    trees_share: float
+
+    def predict_eV(self, features: Rows) -> Floats:
+        """Return the prediction (fold, m) of every pair for raw features (m, p)."""
+        networks_eV = self.networks.predict_eV(features)
+        return networks_eV + self.trees_share * (self.trees.predict_eV(features) - networks_eV)
+
+
 def scaled(x: Rows, mean: Floats, scale: Floats) -> NDArray[np.float32]:
     """Return features (m, column) in units of their scale, at most `MOST_SCALES` from the mean."""
     return np.clip((x - mean) / scale, -MOST_SCALES, MOST_SCALES).astype(np.float32)
 
 
-def _affine(values: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return values (fold or 1, m, in) times weights (fold, out, in + 1), with the bias."""
+def _affine(values: NDArray[np.float32], layer: NDArray[np.float16]) -> NDArray[np.float32]:
+    """Return values (fold or 1, m, in) times the layer's weights (fold, out, in + 1)."""
+    weights = layer.astype(np.float32)
     result: NDArray[np.float32] = (
         values @ weights[:, :, :-1].swapaxes(1, 2) + weights[:, None, :, -1]
     )
     return result
 
 
-FoldModels = LaplacianModels | TreeModels | NetworkModels
+FoldModels = LaplacianModels | TreeModels | NetworkModels | BlendedModels

@@ -36,6 +36,7 @@ from bandgap.runs.prediction import (
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
+from bandgap.runs.substitute import with_substitute
 from bandgap.storage.manifests import CALIBRATOR, KNOWN, MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpack
@@ -246,7 +247,9 @@ def _predict(
     records = tuple(map(unpack, packed_records))
     described = describe_new(run, records, cache=plan.cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
-    predictions = record_predictions(run, records, drawn)
+    predictions = with_substitute(
+        run, records, record_predictions(run, records, drawn), cache=plan.cache
+    )
     details = None if labelled is None else record_details(run, records, drawn, labelled=labelled)
     return as_requested(predictions, calibrator, plan.request), details
 

@@ -17,6 +17,7 @@ _BLOCKS = {
     "second_potential": "features of a second pretrained potential",
     "graph": "features of a graph network",
     "user_features": "columns of a table of our own",
+    "fractions": "the elements' fractions",
     "size": "the number of atoms",
     "levels": "HOMO, LUMO and gap by tight binding",
 }

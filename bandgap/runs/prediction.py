@@ -23,6 +23,7 @@ from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
+from bandgap.runs.substitute import with_substitute
 from bandgap.storage.manifests import CALIBRATOR
 from bandgap.structures import StructureRecord, as_records
 
@@ -116,7 +117,8 @@ def predict_records(
     Parameters and errors are those of `predict_run`.
     """
     drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
-    return record_predictions(run, records, drawn)
+    predictions = record_predictions(run, records, drawn)
+    return with_substitute(run, records, predictions, cache=cache)
 
 
 def predict_with_details(

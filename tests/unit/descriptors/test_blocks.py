@@ -29,6 +29,7 @@ VALUES = {
     "potential": "chgnet",
     "second_potential": "sevennet-mf-0",
     "bonds": True,
+    "fractions": True,
     "size": True,
     "levels": "GFN1-xTB",
 }

@@ -5,9 +5,11 @@ from pathlib import Path
 import ase.io
 import numpy as np
 import pytest
+from ase.build import bulk
 
 import bandgap
 from bandgap.datasets.shipped_models import find_model
+from bandgap.descriptors.potentials import POTENTIALS
 from bandgap.runs.model import Model
 
 CIFS = bandgap.unlabelled_cifs()[:2]
@@ -30,6 +32,22 @@ def test_shipped_model_predicts_paths_records_and_atoms(model: Model) -> None:
 def test_shipped_model_notes_its_error_and_the_next_step(model: Model) -> None:
     text = " ".join(model.notes)
     assert "PBE" in text and "labels" in text
+
+
+@pytest.mark.skipif(
+    not POTENTIALS["chgnet-two-layers"].is_installed, reason="without CHGNet all rows are such"
+)
+def test_structure_that_the_potential_refuses_has_the_prediction_of_the_substitute(
+    model: Model,
+) -> None:
+    atoms = [bulk("MgPo", "rocksalt", a=6.0), bulk("MgO", "rocksalt", a=4.2)]
+    predictions = model.predict(atoms)
+    assert predictions.status[0] == "warning"
+    assert "predicted by pbe-composition, with an RMSE of 0.6" in predictions.problem[0]
+    assert "pbe-composition" not in predictions.problem[1]
+    expected = bandgap.load_model("pbe-composition").predict(atoms)
+    assert predictions.mean_eV[0] == pytest.approx(expected.mean_eV[0])
+    assert predictions.mean_eV[1] != pytest.approx(expected.mean_eV[1])
 
 
 def test_model_that_does_not_exist_is_refused(tmp_path: Path) -> None:

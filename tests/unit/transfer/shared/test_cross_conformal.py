@@ -12,7 +12,13 @@ SETTINGS = {
     "kernel_ridge": {"folds": 4},
     "random_forest": {"folds": 4, "trees": 5},
     "gradient_boosting": {"folds": 4, "trees": 10},
-    "fresh_networks": {"folds": 4, "hidden": [8], "training": {"warmup_steps": 5}},
+    "fresh_networks": {
+        "folds": 4,
+        "hidden": [8],
+        "training": {"warmup_steps": 5},
+        "trees_share": 0.5,
+        "trees": {"trees": 5},
+    },
 }
 every_one = pytest.mark.parametrize("name", SETTINGS)
 

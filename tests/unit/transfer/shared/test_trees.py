@@ -2,10 +2,20 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 from bandgap.posterior import fold_models
-from bandgap.transfer.shared.trees import TreeSum, flat_trees
+from bandgap.transfer.shared.trees import (
+    HistogramTrees,
+    Nodes,
+    TreeSum,
+    flat_trees,
+    grown_on_histograms,
+)
 
 COLUMNS = np.array([1, 3, 4])  # of six features
 
@@ -38,7 +48,26 @@ def boosted():
     return models, [TreeSum(m.estimators_[:, 0], 0.1, m.init_.constant_.item()) for m in models]
 
 
-@pytest.mark.parametrize("make", [forests, boosted])
+def boosted_on_histograms():
+    x, y = rows(300, seed=0)
+    x, config = x[:, COLUMNS], HistogramTrees(trees=20)
+    models = [
+        HistGradientBoostingRegressor(
+            max_iter=20,
+            learning_rate=config.learning_rate,
+            max_features=config.feature_share,
+            l2_regularization=1.0,
+            random_state=seed,
+        ).fit(x, y)
+        for seed in (0, 1)
+    ]
+    return models, [grown_on_histograms(config)(x, y, seed) for seed in (0, 1)]
+
+
+every_kind = pytest.mark.parametrize("make", [forests, boosted, boosted_on_histograms])
+
+
+@every_kind
 def test_prediction_is_scikit_learns(make):
     models, sums = make()
     x, _ = rows(500, seed=1)
@@ -48,12 +77,12 @@ def test_prediction_is_scikit_learns(make):
     np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [forests, boosted])
+@every_kind
 def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
     """Every threshold of the first trees as float32, and its neighbours on both sides."""
     models, sums = make()
-    tree = sums[0].trees[0].tree_
-    inner = np.flatnonzero(tree.children_left >= 0)
+    tree = Nodes.of(sums[0].trees[0])
+    inner = np.flatnonzero(tree.left >= 0)
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     base, _ = rows(len(inner), seed=2)
     for towards in (None, -np.inf, np.inf):
