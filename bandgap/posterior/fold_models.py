@@ -77,8 +77,7 @@ class LaplacianModels:
 class TreeModels:
     """Sums of regression trees: f(x) = intercept + the value of one leaf of each tree.
 
-    All trees are in flat arrays. A leaf is its own child, so all walks may take the same number of
-    steps.
+    All trees are in flat arrays. A leaf is its own child, at which a walk ends.
     """
 
     kind: ClassVar[str] = "trees"
@@ -104,15 +103,17 @@ class TreeModels:
         )
 
     def _sum_of_leaves(self, roots: NDArray[np.int64], x: NDArray[np.float32]) -> Floats:
-        row = np.arange(len(x))
-        node = np.repeat(roots.astype(np.int32)[:, None], len(x), axis=1)  # (tree, m)
-        while True:
-            right = x[row, self.feature[node]] > self.threshold[node]
-            below = self.children[node, right.astype(np.int8)]
-            if np.array_equal(below, node):
-                break
-            node = below
-        total: Floats = self.value[node].sum(axis=0, dtype=np.float64)
+        node = np.repeat(roots.astype(np.int32), len(x))  # (tree * m,)
+        row = np.tile(np.arange(len(x)), len(roots))
+        walking = np.arange(node.size)
+        while walking.size:
+            at = node[walking]
+            is_right = x[row[walking], self.feature[at]] > self.threshold[at]
+            below = self.children[at, is_right.astype(np.int8)]
+            node[walking] = below
+            walking = walking[below != at]
+        leaves = self.value[node].reshape(len(roots), len(x))
+        total: Floats = leaves.sum(axis=0, dtype=np.float64)
         return total
 
 

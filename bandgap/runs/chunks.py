@@ -33,10 +33,10 @@ from bandgap.runs.prediction import (
     load_for,
     record_details,
     record_predictions,
+    with_substitute,
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
-from bandgap.runs.substitute import with_substitute
 from bandgap.storage.manifests import CALIBRATOR, KNOWN, MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpack

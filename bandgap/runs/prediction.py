@@ -23,7 +23,6 @@ from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
-from bandgap.runs.substitute import with_substitute
 from bandgap.storage.manifests import CALIBRATOR
 from bandgap.structures import StructureRecord, as_records
 
@@ -119,6 +118,34 @@ def predict_records(
     drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
     predictions = record_predictions(run, records, drawn)
     return with_substitute(run, records, predictions, cache=cache)
+
+
+def with_substitute(
+    run: Run,
+    records: Sequence[StructureRecord],
+    predictions: Predictions,
+    *,
+    cache: DescriptorCache | None = None,
+) -> Predictions:
+    """Return predictions in which the substitute of a shipped model fills refused rows.
+
+    These are structures that the model cannot describe. They have a warning with its error.
+    """
+    name = (run.manifest.get("about") or {}).get("substitute", "")
+    rows = [
+        i
+        for i, record in enumerate(records)
+        if predictions.status[i] == "refused" and record.status != "refused"
+    ]
+    if not name or not rows:
+        return predictions
+    from bandgap.runs.substitute import filled, substitute_of
+
+    other = substitute_of(name)
+    replacing = predict_records(other, [records[i] for i in rows], cache=cache)
+    rmse_eV = other.manifest["about"]["rmse_eV"]
+    sentence = f"predicted by {name}, with an RMSE of {rmse_eV:.2f} eV"
+    return filled(predictions, rows, replacing, sentence=sentence)
 
 
 def predict_with_details(

@@ -115,12 +115,12 @@ def _chemistries(
     counts = Counter(
         symbol for of_row, gap in zip(elements, is_gap, strict=True) if gap for symbol in of_row
     )
-    rest = np.ones(is_gap.size, dtype=np.bool_)
-    masks = {"all": rest.copy()}
+    unassigned = np.ones(is_gap.size, dtype=np.bool_)
+    masks = {"all": unassigned.copy()}
     for name, anions in ANIONS.items():
-        masks[name] = rest & [not anions.isdisjoint(of_row) for of_row in elements]
-        rest &= ~masks[name]
-    masks[REST] = rest
+        masks[name] = unassigned & [not anions.isdisjoint(of_row) for of_row in elements]
+        unassigned &= ~masks[name]
+    masks[REST] = unassigned
     masks[f"an element of fewer than {RARE} crystals"] = np.array(
         [min(counts[symbol] for symbol in of_row) < RARE for of_row in elements]
     )

@@ -44,8 +44,8 @@ class Nodes:
 
     feature: NDArray[np.integer]
     threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    left_child: NDArray[np.int64]
+    right_child: NDArray[np.int64]
     value: NDArray[np.float64]
 
     @classmethod
@@ -53,14 +53,12 @@ class Nodes:
         """Return the nodes of a tree of scikit-learn, of a forest or of gradient boosting."""
         if hasattr(tree, "tree_"):
             nodes = tree.tree_
-            left, right = nodes.children_left, nodes.children_right
-            return cls(nodes.feature, nodes.threshold, left, right, nodes.value[:, 0, 0])
+            children = (nodes.children_left, nodes.children_right)
+            return cls(nodes.feature, nodes.threshold, *children, nodes.value[:, 0, 0])
         nodes = tree.nodes
-        left, right = (
-            np.where(nodes["is_leaf"], -1, nodes[side].astype(np.int64))
-            for side in ("left", "right")
-        )
-        return cls(nodes["feature_idx"], nodes["num_threshold"], left, right, nodes["value"])
+        both = np.stack([nodes["left"], nodes["right"]]).astype(np.int64)
+        both[:, nodes["is_leaf"] == 1] = -1
+        return cls(nodes["feature_idx"], nodes["num_threshold"], both[0], both[1], nodes["value"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +134,11 @@ def flat_trees(
     children = []
     value = []
     for (tree, weight), first_node in zip(trees, first_nodes, strict=False):
-        is_leaf = tree.left < 0
+        is_leaf = tree.left_child < 0
         nodes = np.arange(is_leaf.size)
         feature.append(np.where(is_leaf, 0, tree.feature))
         threshold.append(_rounded_down(np.where(is_leaf, 0.0, tree.threshold)))
-        both_children = np.stack([tree.left, tree.right], axis=1)
+        both_children = np.stack([tree.left_child, tree.right_child], axis=1)
         # A leaf is its own child, so that every path may have the same number of steps.
         children.append(first_node + np.where(is_leaf[:, None], nodes[:, None], both_children))
         value.append(np.where(is_leaf, weight * tree.value, 0.0))

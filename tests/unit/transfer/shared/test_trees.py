@@ -82,7 +82,7 @@ def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
     """Every threshold of the first trees as float32, and its neighbours on both sides."""
     models, sums = make()
     tree = Nodes.of(sums[0].trees[0])
-    inner = np.flatnonzero(tree.left >= 0)
+    inner = np.flatnonzero(tree.left_child >= 0)
     flat = flat_trees(sums, columns=COLUMNS, n_features=6)
     base, _ = rows(len(inner), seed=2)
     for towards in (None, -np.inf, np.inf):
