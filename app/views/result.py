@@ -8,6 +8,7 @@ from app.components.result.errors_view import errors_view
 from app.components.result.intervals_view import intervals_view
 from app.components.result.layers_view import layers_label, layers_view
 from app.components.result.run_result import read_result
+from app.components.result.shipped_errors import shipped_errors
 from app.components.result.slow_transfer import slow_transfer_view
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.shared import frame
@@ -20,7 +21,7 @@ LEAD = "What a run is good for, where it is wrong, and what to do next."
 def page() -> None:
     frame.heading("Result", LEAD)
     run = choose_run("A result is what a finished transfer gives.")
-    if run is None:
+    if run is None or shipped_errors(run):
         return
     result = read_result(run)
     verdict_view(result)

@@ -45,6 +45,8 @@ def test_shipped_model_predicts_an_upload_in_an_empty_workspace(
     assert explained is not None and explained.result == {"n": 1}, explained
     for page in ("home", "result", "train", "compare"):
         assert not visit(page, run=run.id).error, page
+    (errors,) = visit("result", run=run.id).dataframe
+    assert list(errors.value["chemistry"])[:2] == ["all", "oxides"]
 
 
 def test_home_leads_to_the_page_predict_with_the_shipped_model(visit: Visit) -> None:

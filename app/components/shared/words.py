@@ -207,7 +207,12 @@ def counts(numbers: dict[str, int]) -> str:
 
 
 def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
-    """Return the error on held-out structures, and the coverage and width of the intervals."""
+    """Return the error on held-out structures, and the coverage and width of the intervals.
+
+    Empty for a run that held out none.
+    """
+    if not n_test:
+        return ""
     conformal = ""
     if "coverage_conformal_95" in metrics:
         conformal = (
