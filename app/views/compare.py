@@ -17,8 +17,12 @@ from bandgap.jobs.rows import RunRow
 def page() -> None:
     frame.heading("Compare", "Finished runs, and whether a difference is more than chance.")
     jobs = stores.jobs_of("transfer")
-    # a refit is left out, as its error is that of its parent
-    finished = {id: run for id, run in finished_runs().items() if not parent_of(jobs.get(run.job))}
+    # without the shipped model, and refits, whose error is that of their parent
+    finished = {
+        id: run
+        for id, run in finished_runs().items()
+        if id != stores.shipped_run().id and not parent_of(jobs.get(run.job))
+    }
     if not finished:
         _too_few(0)
         return

@@ -29,14 +29,17 @@ def filled(
         name: _with_rows(getattr(predictions, name), rows, getattr(replacing, name))
         for name in (*NUMBERS, P_METAL, DOMAIN_P)
     }
-    texts = {name: list(getattr(predictions, name)) for name in ("status", "problem", "domain")}
+    texts: dict[str, list[str]] = {
+        name: list(getattr(predictions, name)) for name in ("status", "problem", "domain")
+    }
     for i, (row, status) in enumerate(zip(rows, replacing.status, strict=True)):
         if status != "refused":
             problems = (predictions.problem[row], sentence, replacing.problem[i])
             texts["status"][row] = "warning"
             texts["problem"][row] = "; ".join(filter(None, problems))
             texts["domain"][row] = replacing.domain[i]
-    return replace(predictions, **values, **{name: tuple(text) for name, text in texts.items()})
+    values |= {name: tuple(text) for name, text in texts.items()}
+    return replace(predictions, **values)
 
 
 def _with_rows(values: Any, rows: Sequence[int], replacing: Any) -> Any:

@@ -24,7 +24,6 @@ from bandgap.storage.tensors import load_tensors
 
 KIND: Final = "run"
 _DRAWS: Final = "draws.safetensors"
-_MODELS: Final = ".models."
 
 
 def networks_of_run(folder: Path) -> list[dict[str, SourceModel]]:
@@ -34,6 +33,9 @@ def networks_of_run(folder: Path) -> list[dict[str, SourceModel]]:
     """
     manifest = read_manifest(folder, kind=KIND)
     models = posterior_of_method(manifest).get("models") or {}
+    place = ".models."
+    if "networks" in models:  # beside trees
+        models, place = models["networks"], ".models.networks."
     if "card" not in manifest or models.get("kind") != "networks":
         raise ArtifactError(
             f"{folder} is a run, and a source model is expected. Give the folder that train-source "
@@ -41,9 +43,9 @@ def networks_of_run(folder: Path) -> list[dict[str, SourceModel]]:
         )
     with damage_reported(folder):
         arrays = {
-            name.rpartition(_MODELS)[2]: value
+            name.rpartition(place)[2]: value
             for name, value in unpacked(load_tensors(folder / _DRAWS, {})).items()
-            if _MODELS in f".{name}"
+            if place in f".{name}"
         }
         mean_eV, sd_eV = _scale_of_gaps(manifest["data"]["gaps"])
         descriptor = load_descriptor(folder, manifest["descriptor"])
@@ -55,7 +57,9 @@ def networks_of_run(folder: Path) -> list[dict[str, SourceModel]]:
             for fill, values in ((0.0, arrays["mean"]), (1.0, arrays["scale"]))
         ]
         standardiser = Standardiser(scales[0].numpy(), scales[1].numpy(), mean_eV, sd_eV)
-        layers = [arrays[f"layers.{k}"] for k in range(sum("layers." in name for name in arrays))]
+        layers = [
+            arrays[f"layers.{k}"].float() for k in range(sum("layers." in name for name in arrays))
+        ]
         hidden = tuple(int(layer.shape[1]) for layer in layers[:-1])
         network = NetworkConfig(n_features, hidden)
         return [

@@ -129,7 +129,8 @@ def _boxed(atoms: "Atoms") -> "Atoms":
 
 
 def _structure(boxed: "Atoms") -> Any:
-    from pymatgen.core import Lattice, Structure
+    from pymatgen.core.lattice import Lattice
+    from pymatgen.core.structure import Structure
 
     return Structure(
         Lattice(boxed.cell.array), boxed.numbers, boxed.positions, coords_are_cartesian=True

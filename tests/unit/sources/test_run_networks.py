@@ -10,7 +10,7 @@ from bandgap.datasets.demo_files import data_folder
 from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.posterior import ConformalPosterior, MetalsPosterior
-from bandgap.posterior.fold_models import NetworkModels
+from bandgap.posterior.fold_models import BlendedModels
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.refit import refit_run
 from bandgap.runs.requests import TransferRequest
@@ -43,8 +43,8 @@ def test_source_networks_predict_as_the_networks_of_the_model() -> None:
     posterior = load_run(MODEL, verify=False).posterior
     assert isinstance(posterior, MetalsPosterior)
     assert isinstance(posterior.semiconductors, ConformalPosterior)
-    models = posterior.semiconductors.models
-    assert isinstance(models, NetworkModels)
+    assert isinstance(posterior.semiconductors.models, BlendedModels)
+    models = posterior.semiconductors.models.networks
     rng = np.random.default_rng(0)
     features = np.zeros((9, models.n_features))
     features[:, models.columns] = rng.normal(models.mean, models.scale, (9, models.columns.size))
