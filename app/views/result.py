@@ -14,6 +14,7 @@ from app.components.result.verdict_view import next_step_view, refit_caption, ve
 from app.components.shared import frame
 from app.components.shared.run_choice import choose_run
 from bandgap.foundation.quantities import MORE_ITERATIONS
+from bandgap.jobs.next_step import OF_VERDICT
 
 LEAD = "What a run is good for, where it is wrong, and what to do next."
 
@@ -29,7 +30,7 @@ def page() -> None:
     slow_transfer_view(run)
     step = next_step_view(result)
     warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
-    if step == "more draws":  # the button is the advice
+    if step == OF_VERDICT["more draws"]:  # the button is the advice
         warnings = [text.removesuffix(MORE_ITERATIONS) for text in warnings]
     frame.warn(warnings)
     views = {"errors": errors_view, "intervals": intervals_view, "details": details_view}

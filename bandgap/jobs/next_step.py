@@ -75,6 +75,12 @@ TRAIN_ANOTHER_WAY: Final = Step(
     "This run is of no use: check ids and gaps, then try another source model, method or more "
     "labels.",
 )
+PREDICT_UNSETTLED: Final = Step(
+    "predict",
+    "Predict new structures",
+    "The chains have not agreed. More draws need the data set of the run, and a run that is no "
+    "refit.",
+)
 CHOOSE_LABELS: Final = Step(
     "predict",
     "See what to compute next",
@@ -110,8 +116,11 @@ def next_step(facts: Facts) -> Step:
             can_calibrate=facts.can_calibrate,
             can_refit=facts.can_refit,
         )
-        is_done = step == "predict" and facts.predictions
-        return CHOOSE_LABELS if is_done else OF_VERDICT[step]
+        if step != "predict":
+            return OF_VERDICT[step]
+        if not facts.verdict.chains_agree:
+            return PREDICT_UNSETTLED
+        return CHOOSE_LABELS if facts.predictions else OF_VERDICT[step]
     if facts.labelled >= FEWEST_LABELLED:
         return TRAIN
     if facts.labelled or facts.predictions:

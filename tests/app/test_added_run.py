@@ -70,7 +70,7 @@ def test_added_run_is_listed_shown_and_predicts(
     assert at.data_editor[0].value["n"].tolist() == [40]
     dataset = workspace.add_checked([("new.xyz", NEW)], name="new")
     at = visit("predict", run=run.id)
-    at.radio[0].set_value("A data set of this workspace").run()
+    next(box for box in at.selectbox if box.label == "Structures").set_value(dataset).run()
     click(at, "Predict")
     work_all(workspace.home)
     (prediction,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -43,23 +44,28 @@ def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
 ) -> None:
     at = visit("predict", run=trained[1])
     usual = at.dataframe[0].value.iloc[0]
-    assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
-    at.segmented_control[0].set_value("conformal").run()
+    assert at.segmented_control(key="interval-kind").options == [
+        "prediction",
+        "credible",
+        "conformal",
+    ]
+    at.segmented_control(key="interval-kind").set_value("conformal").run()
     assert (
         "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of "
         "another" in texts(at)
     )
     assert "crystal like them falls in it with 95 % probability)." in texts(at)
     first_row = at.dataframe[0].value.iloc[0]
-    assert first_row["mean_eV"] == usual["mean_eV"] and first_row["upper_eV"] != usual["upper_eV"]
-    assert first_row["lower_eV"] + first_row["upper_eV"] == pytest.approx(2 * first_row["mean_eV"])
+    assert first_row["mean_eV"] == usual["mean_eV"] and first_row["interval"] != usual["interval"]
+    middle = np.mean([float(end) for end in first_row["interval"].split(" to ")])
+    assert middle == pytest.approx(first_row["mean_eV"], abs=0.006)  # of two rounded ends
 
 
 def test_predict_page_says_which_levels_the_held_back_crystals_give(
     visit: Visit, trained: tuple[Workspace, str, str]
 ) -> None:
     at = visit("predict", run=trained[1])
-    at.segmented_control[0].set_value("conformal").run()
+    at.segmented_control(key="interval-kind").set_value("conformal").run()
     at.slider[0].set_value(97).run()
     assert (
         "20 held-back structures are too few for 97 % conformal intervals, which need 33"
@@ -75,7 +81,7 @@ def test_predict_page_of_a_run_that_held_nothing_back_offers_two_kinds(
     visit: Visit, trained: tuple[Workspace, str, str]
 ) -> None:
     at = visit("predict", run=trained[2])
-    assert at.segmented_control[0].options == ["prediction", "credible"]
+    assert at.segmented_control(key="interval-kind").options == ["prediction", "credible"]
 
 
 def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: Workspace) -> None:

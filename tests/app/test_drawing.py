@@ -24,7 +24,8 @@ def test_changed_number_gives_a_new_figure() -> None:
 
 def test_options_count_as_content() -> None:
     inside, outside = (
-        drawn(plots.parity, *[[1.0]] * 4, ids=["a"], ends=(0.0, end)) for end in (2.0, 3.0)
+        drawn(plots.intervals, *[[1.0]] * 3, ids=["a"], unusual=[False], window=(0.0, end))
+        for end in (2.0, 3.0)
     )
     assert inside is not outside
 

@@ -13,7 +13,6 @@ from tests.app.worlds import Owned, nodes
 
 Visit = Callable[..., AppTest]
 PAGES = (
-    "home",
     "data",
     "sources",
     "train",
@@ -21,7 +20,6 @@ PAGES = (
     "result?tab=intervals",
     "compare",
     "predict",
-    "about",
 )
 
 
@@ -71,12 +69,6 @@ def test_every_table_of_a_fold_of_the_data_has_a_button_for_its_csv(
     fold: str, visit: Visit, owned: Owned
 ) -> None:
     at = open_fold(visit("data", **owned.choices), fold)
-    assert tables_without_csv(at) == []
-
-
-def test_example_of_an_empty_workspace_has_a_button_for_its_csv(visit: Visit, owned: Owned) -> None:
-    at = visit("home", ws="11111111-1111-4111-8111-111111111111")
-    assert n_tables(at) == 1
     assert tables_without_csv(at) == []
 
 

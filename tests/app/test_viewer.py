@@ -117,15 +117,6 @@ def test_table_without_stored_shapes_has_no_pictures(workspace: Workspace, visit
     assert "What the viewer draws is not stored" in texts(at)
 
 
-def test_column_of_reasons_is_shown_only_where_a_structure_has_one(
-    workspace: Workspace, visit: Visit
-) -> None:
-    at = visit("data", data=workspace.add_checked([("a.xyz", WATER)], name="good"))
-    assert "problem" not in at.dataframe[0].value
-    at = visit("data", data=workspace.add_checked([("broken.cif", BROKEN)], name="bad"))
-    assert at.dataframe[0].value["problem"].all()
-
-
 @pytest.mark.parametrize(
     "place", ["0.svg", "..%2f..%2fbandgap.sqlite3/0.svg", "nothing/0.svg"], ids=str
 )

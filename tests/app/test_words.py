@@ -81,8 +81,9 @@ def test_estimate_for_a_gpu_notes_that_costs_are_of_a_cpu():
 
 def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
     assert estimate_words.source_sentence(Estimate(130.0, 2), epochs=150) == (
-        "Estimated time: about 2 min (1 min 30 s to 3 min) if all 150 epochs are needed, from 2 "
-        "earlier trainings on this server."
+        "Estimated time: about 2 min (1 min 30 s to 3 min) if all 150 epochs are needed; training "
+        "ends earlier when the error on held-out structures no longer falls. It rests on 2 earlier "
+        "trainings on this server."
     )
     assert "not known before the first training" in estimate_words.source_sentence(None, epochs=1)
 

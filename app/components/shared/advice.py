@@ -81,14 +81,17 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
         for row in library.runs(workspace)
         if row.dataset == dataset and row.job in jobs and jobs[row.job].state != "cancelled"
     }
+    shown = run
     run = run or next(iter(runs.values()), None)
+    refit = None if run is None else refit_of(run.id, runs, jobs)
+    own = {row.id for row in (run, refit) if row is not None}
     counts = library.counts(dataset)
     facts = Facts(structures=counts["all"] - counts["refused"], labelled=counts["usable"])
     for job in jobs.values():
         is_about = dataset in (job.subject, job.payload.get("dataset"))
-        if is_about and job.active and job.kind in _PAGES:
+        is_of_run = job.payload.get("run") in own if own else is_about
+        if job.active and job.kind in _PAGES and (is_about if shown is None else is_of_run):
             facts = replace(facts, active=_PAGES[job.kind])
-        is_of_run = is_about if run is None else job.payload.get("run") == run.id
         if is_of_run and job.kind == "predict" and job.state == "finished":
             facts = replace(facts, predictions=facts.predictions + 1)
     if run is None or run.job not in jobs:
@@ -100,7 +103,7 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
         return facts
     facts = replace(facts, run="finished")
     try:
-        return _with_result(facts, run, refit_of(run.id, runs, jobs), jobs)
+        return _with_result(facts, run, refit, jobs)
     except BandgapError:
         return facts
 
@@ -114,6 +117,6 @@ def _with_result(facts: Facts, run: RunRow, refit: RunRow | None, jobs: Mapping[
         facts,
         verdict=result.verdict,
         can_add_draws=can_start and enough_draws(result.files, run) is not None,
-        can_calibrate=result.can_calibrate,
+        can_calibrate=result.proposed is not None,
         can_refit=can_start and (refit is None or not jobs[refit.job].is_current),
     )
