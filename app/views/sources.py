@@ -43,8 +43,7 @@ def page() -> None:
         present(sources)
     datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
     usable = {i: stores.library().counts(i)["usable"] for i in datasets}
-    has_trained = any(source.job for source in sources.values())
-    with st.expander("Train another source model", expanded=not has_trained and not active):
+    with st.expander("Train another source model", expanded=not sources and not active):
         source_form(datasets, usable, primary=True)
     with st.expander("Add a source model that was trained in a shell"):
         source_upload()

@@ -220,16 +220,6 @@ def test_ranked_structures_are_offered_as_input_files(visit: Visit, example: Exa
         stored_structures(Path(os.devnull), predictions, rows)
 
 
-def test_train_page_shows_the_error_that_a_run_measured_on_the_same_crystals(
-    visit: Visit, example: Example
-) -> None:
-    folder = example.workspace.home.run_folder(example.runs["fine_tune"])
-    manifest = json.loads((folder / "manifest.json").read_text())
-    error, mean_gap = manifest["metrics"]["rmse_eV"], manifest["tested"]["mean_gap_rmse_eV"]
-    text = texts(visit("train", run=example.runs["fine_tune"]))
-    assert f"Your run: RMSE {error:.2f} eV (mean gap: {mean_gap:.2f} eV), " in text
-
-
 def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
     visit: Visit, example: Example
 ) -> None:
