@@ -57,18 +57,16 @@ _FIELDS = (
     "data-select",
     "run-select",
     "prediction-select",
-    "predict-origin",
     "verdict-search",
     "window-from",
     "window-to",
     "find",
-    "contains",
     "train-n",
     "field",
     "baseline",
 )
 _GROUPS = ("verdict-filter", "interval-kind", "groups-by", "show")
-_CHECKBOXES = ("method", "show-map", "sure")
+_CHECKBOXES = ("method", "sure")
 
 
 def _skeletons(prefixes: Sequence[str]) -> str:
@@ -82,11 +80,11 @@ RESERVED_CSS = f"""
 [data-testid="stMain"] {_skeletons(_GROUPS)} {{ height: 56px !important; }}
 [data-testid="stMain"] {_skeletons(_CHECKBOXES)} {{ height: 23px !important; }}
 [data-testid="stMain"] {_skeletons(("figure",))} {{ height: 71px !important; }}
-[class*="st-key-viewer-"] {{ min-height: 486px; }}
+[class*="st-key-viewer-"] {{ min-height: 538px; }}
+[class*="st-key-periodic-"] {{ min-height: 192px; }}
 @media (max-width: 520px) {{
   [class*="st-key-viewer-"] {{ min-height: 440px; }}
-  .st-key-data-view {{ min-height: 64px; }}
-  [class*="st-key-show-"]:not([class*="st-key-show-map-"]) {{ min-width: 250px; }}
+  [class*="st-key-show-"] {{ min-width: 250px; }}
 }}
 """
 

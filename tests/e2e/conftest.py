@@ -88,7 +88,7 @@ class Dashboard(Server):
         """What the address of this workspace carries."""
         sample = self.sample
         choices = {"data": self.crystals[1], "run": sample.runs[0], "prediction": self.prediction}
-        return {"ws": sample.id, **choices, "runs": ",".join(sample.runs[:2])}
+        return {"ws": sample.id, **choices, "runs": sample.runs[0]}
 
 
 @pytest.fixture(scope="session")

@@ -176,7 +176,8 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
     with page.expect_request(
         lambda request: "upload_file" in request.url and request.method != "OPTIONS"
     ):
-        page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)
+        uploader = page.get_by_role("region", name="Structure files")
+        uploader.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)
     killed = page_process(server)
     os.kill(killed, signal.SIGKILL)
     wire.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})

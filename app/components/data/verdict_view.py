@@ -29,10 +29,10 @@ FILTERS: dict[str, Status | None] = {
 ROWS = 200  # of the table on one page
 PAGER_WIDTH = 320  # pixels; without it the numbers of the pages are left out
 COLUMNS = {
-    "id": tables.column("structure", 110),
+    "id": tables.column("structure", 76),
     "status": tables.column("verdict", 58, help="ready, usable (with a warning) or refused."),
     "gap_eV": tables.column("gap (eV)", 62, "%.2f"),
-    "problem": tables.column("reason and remedy", 220),
+    "problem": tables.column("reason and remedy", 195),
     "formula": tables.column("formula", 95),
 }
 
@@ -52,7 +52,7 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
         st.info("No structure fits. Choose another verdict, or clear the search and the filters.")
         return
     rows = [row for row, _ in numbered_verdicts]
-    left_column, right_column = st.columns([4, 3], gap="medium")
+    left_column, right_column = st.columns([5, 3])
     with left_column:
         table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
         position = tables.pick(

@@ -64,22 +64,21 @@ class StoredPrediction:
 
 
 def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
-    """Draw bars, table and chosen structure, and below them the folds that change or rank them.
+    """Draw what changes the intervals, then bars, table and chosen structure, and a ranking.
 
     `primary` is whether the CSV of the predictions is the primary button of the page.
     """
-    results = st.container()
-    with st.expander("Interval", key="interval-fold"):
-        level, kind, available = choose_interval(
-            prediction.predictions.conformal, key="interval-kind"
-        )
+    with st.container(horizontal=True):
+        with st.popover("Interval", icon=":material/tune:"):
+            level, kind, available = choose_interval(
+                prediction.predictions.conformal, key="interval-kind"
+            )
+        with st.popover("Target window", icon=":material/filter_alt:"):
+            window = choose_window()
     if not available:
         return
-    with st.expander("Target window", key="window-fold"):
-        window = choose_window()
-    with results:
-        request = PredictRequest(probability=level, interval=kind, window=str(window or ""))
-        _predictions(prediction, request, primary=primary)
+    request = PredictRequest(probability=level, interval=kind, window=str(window or ""))
+    _predictions(prediction, request, primary=primary)
     with st.expander(
         "What to compute next", on_change="rerun", key=f"next-{prediction.id}"
     ) as expander:

@@ -62,7 +62,7 @@ def _is_told(part: list[float]) -> bool:
 
 def _range(part: list[float]) -> str:
     mean, low, high = part
-    return f"{mean:.2f} eV (95 %: {low:.2f} to {high:.2f})"
+    return f"{mean:z.2f} eV (95 %: {low:z.2f} to {high:z.2f})"
 
 
 def learned_sentences(files: RunFiles, *, titles: Mapping[str, str]) -> list[str]:

@@ -52,8 +52,8 @@ def check_address() -> None:
     if dataset and dataset not in {row.id for row in library.datasets(workspace)}:
         missing.append("data set")
         session.choose("data", "")
-    if runs := session.selected_id("runs"):
-        session.choose("runs", ",".join(filter(has_run, runs.split(","))))
+    if not has_run(session.selected_id("runs")):
+        session.choose("runs", "")
     source = session.selected_id("source")
     if source not in ("", NO_SOURCE) and library.is_registered("source"):
         known_sources = {*library.shipped_sources(), *(j.subject for j in stores.source_jobs())}
