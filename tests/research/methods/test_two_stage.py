@@ -24,7 +24,8 @@ def two_stage(source, target, *, all_layers=ALL, seed=0, **more):
 
 
 def frozen(source, target, *, seed=0):
-    return fit_freeze(source, target, FreezeConfig(training=OUTPUT), seed=seed, device="cpu")
+    fitting = Fitting(seed, device="cpu")
+    return fit_freeze(source, target, FreezeConfig(training=OUTPUT), fitting)
 
 
 def test_harmful_second_stage_gives_the_result_of_freezing(source_of, target):
