@@ -17,7 +17,6 @@ from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.likelihood import Blocks, Theta
 from bandgap.research.vecchia.metropolis import MetropolisConfig
 from bandgap.research.vecchia.target import log_likelihood
-from bandgap.transfer.shared.method import Fitting
 from tests.research.vecchia.samples import THETA, TRUTH, blocks_of, field
 
 CPU = torch.device("cpu")
@@ -35,7 +34,7 @@ BRIEF = {
 def fitted(name, engine, *, device="cpu"):
     points, rows, y = field(140, 2, TRUTH, seed=4)
     config = replace(BRIEF[name], likelihood="vecchia", neighbours=8, engine=engine)
-    return gp.fit(points, y, config, Fitting(3, device=device), covariates=rows)
+    return gp.fit(points, y, config, covariates=rows, seed=3, device=device)
 
 
 def agree(draws, expected):

@@ -19,7 +19,6 @@ from bandgap.research.vecchia.published import PublishedConfig
 from bandgap.research.vecchia.settings import OfAllSites, Sampler
 from bandgap.research.vecchia.stochastic_scoring import ScoringConfig
 from bandgap.research.vecchia.target import FLAT
-from bandgap.transfer.shared.method import Fitting
 from tests.research.vecchia.samples import field
 
 POINTS, ROWS, Y = (
@@ -42,7 +41,7 @@ COMPARED = [name for name in get_args(Sampler) if name not in get_args(OfAllSite
 @pytest.fixture(scope="module")
 def recommended():
     """By Metropolis, which is exact."""
-    return gp.fit(POINTS, Y, replace(BRIEF, sampler="metropolis"), Fitting(0)).predict(NEW)
+    return gp.fit(POINTS, Y, replace(BRIEF, sampler="metropolis"), seed=0).predict(NEW)
 
 
 @pytest.mark.statistical
@@ -51,7 +50,7 @@ def test_samplers_for_comparison_predict_as_the_recommended_one(recommended, nam
     """Means within a third of a standard deviation, which are 20 % narrower to 25 % wider at every
     one of 20 places.
     """
-    process = gp.fit(POINTS, Y, replace(BRIEF, sampler=name), Fitting(1))
+    process = gp.fit(POINTS, Y, replace(BRIEF, sampler=name), seed=1)
     prediction = process.predict(NEW)
     assert (
         np.isfinite(process.theta).all() and process.traces.figures.get("divergences", 0.0) == 0.0
@@ -89,7 +88,7 @@ def test_free_smoothness_is_drawn_with_the_other_scales(sampler):
         sgrld=LangevinConfig(batch=40, chains=2, warmup=20, draws=40),
         first_order=FirstOrderConfig(batch=40, chains=2, warmup=20, draws=40),
     )
-    process = gp.fit(POINTS[:60], Y[:60], brief, Fitting(0))
+    process = gp.fit(POINTS[:60], Y[:60], brief, seed=0)
     smoothness = process.theta[..., 2]
     assert process.traces.eta.shape[-1] == 4
     assert process.nu == np.median(smoothness) and 0.2 < process.nu < 4
@@ -100,7 +99,7 @@ def test_free_smoothness_is_drawn_with_the_other_scales(sampler):
 
 def test_free_smoothness_works_with_the_exact_likelihood():
     brief = gp.GPConfig(nu="free", metropolis=MetropolisConfig(chains=2, warmup=10, draws=20))
-    process = gp.fit(POINTS[:25], Y[:25], brief, Fitting(0))
+    process = gp.fit(POINTS[:25], Y[:25], brief, seed=0)
     assert process.theta[..., 2].std() > 0.01 and np.isfinite(process.predict(NEW).mean).all()
 
 
@@ -143,6 +142,6 @@ def test_draws_do_not_depend_on_the_threads_of_numpy(sampler):
     processes = []
     for threads in (1, 2):
         with few_blas_threads(threads):
-            processes.append(gp.fit(points, y, brief, Fitting(2), covariates=rows))
+            processes.append(gp.fit(points, y, brief, covariates=rows, seed=2))
     assert processes[0].theta.tobytes() == processes[1].theta.tobytes()
     assert processes[0].beta.tobytes() == processes[1].beta.tobytes()

@@ -10,7 +10,6 @@ from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.research.vecchia.likelihood import Theta, build_blocks
 from bandgap.research.vecchia.metropolis import MetropolisConfig
 from bandgap.research.vecchia.target import FLAT, LogNormal, Priors, Target
-from bandgap.transfer.shared.method import Fitting
 from tests.research.vecchia.samples import covariance_of, field
 
 THETA = Theta(1.4, 0.9, 1.5, 0.15)
@@ -44,7 +43,7 @@ def few_rows(observed, likelihood, sampler="auto"):
     config = gp.GPConfig(
         nu=1.5, likelihood=likelihood, neighbours=10, sampler=sampler, metropolis=chains
     )
-    return gp.fit(observed.points, observed.y, config, Fitting(0), covariates=observed.covariates)
+    return gp.fit(observed.points, observed.y, config, covariates=observed.covariates, seed=0)
 
 
 @pytest.mark.parametrize("nu", [1.5, 0.8])
@@ -221,6 +220,6 @@ def test_fit_of_thousands_of_rows_in_64_dimensions_has_the_stated_coverage(n):
         + 0.5 * points[:, 1] * points[:, 2]
         + 0.2 * rng.standard_normal(n + 500)
     )
-    process = gp.fit(points[:n], y[:n], Fitting(0))
+    process = gp.fit(points[:n], y[:n], seed=0)
     low, high = process.predict(points[n:]).interval(0.9, kind="observation")
     assert np.mean((y[n:] > low) & (y[n:] < high)) == pytest.approx(0.9, abs=0.06)
