@@ -76,6 +76,7 @@ def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
     assert not at.exception
     refit = workspace.library.runs(workspace.id)[0]
     assert refit.title == "last_layer_ridge, refitted on all 60"
+    assert button(visit("result", run=trained[1]), "See how far it is").proto.type == "primary"
     work_all(workspace.home)
     parent = texts(visit("result", run=trained[1]))
     at = visit("result", run=refit.id)

@@ -171,12 +171,12 @@ def sections_of(text: str) -> Iterator[Section]:
         if number % 2:
             bodies[-1] += part.replace("{code-cell} ipython3", "python", 1)
             continue
-        shown = _IMAGE.sub(r"*Figure, not shown here: \1.*", part)
-        before, *rest = _HEADING.split(_FORMULA.sub(r"$$\n\1\n$$", shown))
+        text_part = _IMAGE.sub(r"*Figure, not shown here: \1.*", part)
+        before, *fields = _HEADING.split(_FORMULA.sub(r"$$\n\1\n$$", text_part))
         if bodies:
             bodies[-1] += before
-        headings += zip(rest[::3], rest[1::3], strict=True)
-        bodies += rest[2::3]
+        headings += zip(fields[::3], fields[1::3], strict=True)
+        bodies += fields[2::3]
     uses_of_anchor: Counter[str] = Counter()
     for (marks, title), body in zip(headings, bodies, strict=True):
         anchor = slug(title)

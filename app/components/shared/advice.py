@@ -75,22 +75,22 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
     """Return the facts of a data set and of a run, by default the newest one on it."""
     library = stores.library()
     workspace = session.workspace()
-    jobs = {job.id: job for job in stores.jobs().jobs(workspace, limit=500)}
+    jobs = {job.id: job for job in stores.jobs().jobs(workspace, limit=500)} | stores.run_jobs()
     runs = {
         row.id: row
         for row in library.runs(workspace)
         if row.dataset == dataset and row.job in jobs and jobs[row.job].state != "cancelled"
     }
-    shown = run
+    shown_run = run
     run = run or next(iter(runs.values()), None)
     refit = None if run is None else refit_of(run.id, runs, jobs)
-    own = {row.id for row in (run, refit) if row is not None}
+    own_runs = {row.id for row in (run, refit) if row is not None}
     counts = library.counts(dataset)
     facts = Facts(structures=counts["all"] - counts["refused"], labelled=counts["usable"])
     for job in jobs.values():
         is_about = dataset in (job.subject, job.payload.get("dataset"))
-        is_of_run = job.payload.get("run") in own if own else is_about
-        if job.active and job.kind in _PAGES and (is_about if shown is None else is_of_run):
+        is_of_run = job.payload.get("run") in own_runs if own_runs else is_about
+        if job.active and job.kind in _PAGES and (is_about if shown_run is None else is_of_run):
             facts = replace(facts, active=_PAGES[job.kind])
         if is_of_run and job.kind == "predict" and job.state == "finished":
             facts = replace(facts, predictions=facts.predictions + 1)
