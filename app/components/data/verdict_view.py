@@ -32,7 +32,7 @@ COLUMNS = {
     "id": tables.column("structure", 76),
     "status": tables.column("verdict", 58, help="ready, usable (with a warning) or refused."),
     "gap_eV": tables.column("gap (eV)", 62, "%.2f"),
-    "problem": tables.column("reason and remedy", 195),
+    "problem": tables.column("reason and remedy", 188),
     "formula": tables.column("formula", 95),
 }
 

@@ -142,7 +142,7 @@ def _draw(
     wraps: bool = False,
     **options: Any,
 ) -> Any:
-    pictures = {PICTURE: st.column_config.ImageColumn("picture", width=80, help=_PICTURE_HELP)}
+    pictures = {PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP)}
     settings = (pictures if PICTURE in table else {}) | dict(columns or {})
     return st.dataframe(
         table,
