@@ -190,7 +190,7 @@ def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(
     page.get_by_role(
         "link", name="Home", exact=True
     ).click()  # in the same tab, which has found the new process
-    expect(page.get_by_text("Labelled structures", exact=True)).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("1 data set · 120 structures")).to_be_visible(timeout=SOON_MS)
     assert [stored.id for stored in server.library.datasets(workspace)] == [dataset]
 
 
