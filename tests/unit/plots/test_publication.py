@@ -13,7 +13,6 @@ from PIL import Image
 from bandgap import plots
 from bandgap.foundation.browsers import find_browser
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.quantities import Quantity
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 
 RNG = np.random.default_rng(3)
@@ -61,7 +60,7 @@ def test_numbers_of_a_figure_have_units_ends_of_bars_and_names() -> None:
 def test_dollars_in_a_name_are_text() -> None:
     table = pd.DataFrame({"run": ["a $x$", "c & d"], "difference_eV": [-0.2, 0.2]})
     ends = {"lower_eV": [-0.3, 0.1], "upper_eV": [-0.1, 0.3]}
-    fig = plots.difference_figure(table.assign(**ends), quantity=Quantity.RMSE)
+    fig = plots.difference_figure(table.assign(**ends))
     svg = figure_file(fig, "svg").decode()
     assert "a $x$" in svg and "c &amp; d" in svg
 
