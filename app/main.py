@@ -39,7 +39,7 @@ def navigation() -> StreamlitPage:
                     "views/propose.py",
                     title="Propose",
                     icon=":material/lightbulb:",
-                    visibility="visible" if stores.has_molecules(workspace) else "hidden",
+                    visibility="visible" if stores.learned_from_organic(workspace) else "hidden",
                 ),
                 st.Page("views/about.py", title="About", icon=":material/info:"),
             ],

@@ -20,6 +20,7 @@ from app.components.shared.run_choice import choose
 from bandgap.jobs.deletions import bin_dataset
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
 from bandgap.jobs.housekeeping import rename_dataset
+from bandgap.jobs.next_step import FEWEST_LABELLED
 from bandgap.jobs.rows import Dataset
 
 CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
@@ -88,7 +89,7 @@ def state(dataset: Dataset, counts: dict[str, int], *, primary: bool) -> None:
     """Draw what the data set has, and the button that trains on it."""
     advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
     st.markdown(words.counts(counts) + advice)
-    if counts["usable"] >= stores.MIN_LABELLED and st.button(
+    if counts["usable"] >= FEWEST_LABELLED and st.button(
         "Train on these",
         type="primary" if primary else "secondary",
         icon=":material/model_training:",

@@ -6,7 +6,6 @@ import streamlit as st
 
 from app import session
 from app.components.predict.window_choice import choose_window
-from app.components.propose.offer import is_organic
 from app.components.propose.proposal_view import proposal_view
 from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
@@ -35,7 +34,7 @@ def page() -> None:
     if run is None:
         return
     datasets = stores.library().datasets(session.workspace())
-    if any(dataset.id == run.dataset and not is_organic(dataset) for dataset in datasets):
+    if any(dataset.id == run.dataset and not stores.is_organic(dataset) for dataset in datasets):
         st.info(
             "This run learned from structures that are not organic. Molecules are proposed only "
             "with a run on organic molecules or crystals of them."

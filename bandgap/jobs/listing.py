@@ -13,7 +13,6 @@ from bandgap.jobs.rows import Verdict
 from bandgap.jobs.structure_filter import StructureFilter
 from bandgap.predictions.gap_distribution import enough_metals
 
-_NONMETALS = frozenset("H B C N O F Si P S Cl As Se Br I".split())
 _SYMBOL = re.compile(r"([A-Z][a-z]?)")
 _VARIABLES = 500  # of one SQL statement; SQLite has a limit
 _ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
@@ -99,13 +98,6 @@ def element_sets(library: Library, dataset_id: str) -> dict[tuple[str, ...], int
     for row in rows:
         counts[tuple(sorted(set(_SYMBOL.findall(row["formula"]))))] += row["n"]
     return dict(counts)
-
-
-def are_molecules(library: Library, dataset_id: str) -> bool:
-    """Return whether most labelled structures have hydrogen, and nonmetals alone."""
-    sets = element_sets(library, dataset_id)
-    molecular = [n for elements, n in sets.items() if "H" in elements and {*elements} <= _NONMETALS]
-    return 2 * sum(molecular) > sum(sets.values())
 
 
 def has_metals(library: Library, dataset_id: str) -> bool:

@@ -10,7 +10,7 @@ from ase.io import write
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
-from app.components.propose.offer import is_organic
+from app.components.shared.stores import is_organic
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import SourceEntry, SystemEntry

@@ -18,17 +18,15 @@ from bandgap.jobs.database import StoreError
 from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import are_molecules, element_sets, has_metals, other_numbers
-from bandgap.jobs.next_step import FEWEST_LABELLED
+from bandgap.jobs.listing import element_sets, has_metals, other_numbers
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
+from bandgap.sources.proposed import Target
 
 Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
-
-MIN_LABELLED = FEWEST_LABELLED
 
 
 def home() -> Home:
@@ -168,11 +166,16 @@ def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
     return _of_dataset(element_sets, dataset)
 
 
-def has_molecules(workspace: str) -> bool:
-    """Return whether a run of a workspace learned from molecules or molecular crystals."""
+def is_organic(dataset: Dataset) -> bool:
+    """Return whether most labelled structures are organic molecules or crystals of them."""
+    return Target(elements(dataset)).is_organic
+
+
+def learned_from_organic(workspace: str) -> bool:
+    """Return whether a run of a workspace learned from organic molecules or crystals of them."""
     learned = {run.dataset for run in library().runs(workspace)}
     datasets = [dataset for dataset in library().datasets(workspace) if dataset.id in learned]
-    return any(_of_dataset(are_molecules, dataset) for dataset in datasets)
+    return any(map(is_organic, datasets))
 
 
 def contains_metals(dataset: Dataset) -> bool:

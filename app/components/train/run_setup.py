@@ -26,6 +26,7 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Estimate, TransferTimes
 from bandgap.jobs.housekeeping import MAX_NAME
+from bandgap.jobs.next_step import FEWEST_LABELLED
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import Started, start_transfer
@@ -48,9 +49,9 @@ def setup_form(
     with left_column.container(key="field-target"):
         dataset = _choose_dataset(datasets, usable)
     total = usable[dataset.id]
-    if total < stores.MIN_LABELLED:
+    if total < FEWEST_LABELLED:
         st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are "
+            f"{words.count(total, 'structure')} with a gap; at least {FEWEST_LABELLED} are "
             "needed. Give more of them a gap on the Data page."
         )
         return

@@ -11,7 +11,6 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import (
-    are_molecules,
     element_figures,
     element_sets,
     first_usable,
@@ -138,23 +137,6 @@ def test_page_of_100_000_structures_is_filtered_in_less_than_a_second(tmp_path: 
 def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Library, str]) -> None:
     """Two of the three waters and the benzene."""
     assert element_sets(*listed) == {("H", "O"): 2, ("C", "H"): 1}
-
-
-@pytest.mark.parametrize(
-    ("formulas", "expected"),
-    [(["C6H6", "H2O", "SiO2"], True), (["CsPbI3", "CH6NPbI3", "CH4"], False), ([], False)],
-    ids=["mostly molecules", "mostly salts", "none"],
-)
-def test_data_are_molecules_where_most_have_hydrogen_and_nonmetals_alone(
-    tmp_path: Path, formulas: list[str], expected: bool
-) -> None:
-    library = Library(Home(tmp_path))
-    dataset = library.add_dataset(str(uuid.uuid4()), "set").id
-    verdicts = [
-        Verdict(text, f"{text}.cif", "ready", "", text, 2, True, 1.0, {}) for text in formulas
-    ]
-    library.save_verdicts(dataset, verdicts, level_of_theory="")
-    assert are_molecules(library, dataset) == expected
 
 
 @pytest.mark.parametrize(
