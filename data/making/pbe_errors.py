@@ -49,13 +49,14 @@ LEVEL: Final = 0.95
 class Judged:
     """Predictions of labelled rows (n,) that were not learned from.
 
-    `metal_scores` rise with the probability of a metal; None for a peer that has none.
+    `is_inside` tells whether a gap is in its interval, and `metal_scores` rise with the probability
+    of a metal; both are None for a peer that has none.
     """
 
     elements: Sequence[Collection[str]]
     gaps_eV: Floats
     predicted_eV: Floats
-    is_inside: NDArray[np.bool_]
+    is_inside: NDArray[np.bool_] | None = None
     metal_scores: Floats | None = None
 
 
@@ -101,8 +102,9 @@ def error_rows(judged: Judged) -> list[dict[str, Any]]:
             "n": int(gaps.sum()),
             "rmse_eV": rmse(judged.gaps_eV[gaps], judged.predicted_eV[gaps]),
             "mae_eV": mae(judged.gaps_eV[gaps], judged.predicted_eV[gaps]),
-            "coverage_95": float(judged.is_inside[gaps].mean()),
         }
+        if judged.is_inside is not None:
+            row["coverage_95"] = float(judged.is_inside[gaps].mean())
         if judged.metal_scores is not None and (mask & ~is_gap).any():
             row["auc_metal"] = area_under_roc(~is_gap[mask], judged.metal_scores[mask])
         rows.append(row)
@@ -156,12 +158,13 @@ def judge(
 
 def joined(parts: Sequence[Judged]) -> Judged:
     """Return the rows of several splits as one."""
+    inside = [part.is_inside for part in parts if part.is_inside is not None]
     scores = [part.metal_scores for part in parts if part.metal_scores is not None]
     return Judged(
         [elements for part in parts for elements in part.elements],
         np.concatenate([part.gaps_eV for part in parts]),
         np.concatenate([part.predicted_eV for part in parts]),
-        np.concatenate([part.is_inside for part in parts]),
+        np.concatenate(inside) if inside else None,
         np.concatenate(scores) if scores else None,
     )
 
@@ -189,6 +192,5 @@ def _peers(train: Table, test: Table) -> dict[str, Judged]:
     for name, (model, columns) in peers.items():
         model.fit(train.features[is_gap, columns].astype(np.float64), train.gaps_eV[is_gap])
         predicted_eV = model.predict(test.features[:, columns].astype(np.float64))
-        is_inside = np.zeros(len(test), dtype=np.bool_)
-        judged[name] = Judged(test.elements, test.gaps_eV, predicted_eV, is_inside)
+        judged[name] = Judged(test.elements, test.gaps_eV, predicted_eV)
     return judged
