@@ -201,6 +201,12 @@ def measured_part(heldout: HeldOut, calibrator: Calibrator) -> HeldOut:
     return heldout.rows(np.array(test_rows, dtype=np.int64))
 
 
+def calibrated_part(heldout: HeldOut, calibrator: Calibrator) -> HeldOut:
+    """Return the held-out structures of `measured_part`, with the calibrator applied."""
+    part = measured_part(heldout, calibrator)
+    return HeldOut(calibrator.apply(part.predictions), part.gaps_eV)
+
+
 def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
     """Write a calibrator to the folder of a run, atomically; it replaces an earlier one."""
     text = json.dumps(

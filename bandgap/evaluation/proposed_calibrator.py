@@ -16,6 +16,7 @@ from bandgap.evaluation.calibrators import (
     MIN_TEST,
     Calibrator,
     CalibratorKind,
+    calibrated_part,
     fit_calibrator,
     measured_part,
     smallest_set,
@@ -39,11 +40,8 @@ def areas_on_others(heldout: HeldOut, calibrator: Calibrator) -> tuple[float, fl
 
     It is that of the structures of `heldout` that the calibrator was not fitted on.
     """
-    part = measured_part(heldout, calibrator)
-    after = coverage_of(
-        HeldOut(calibrator.apply(part.predictions), part.gaps_eV), calibrator.interval
-    )
-    before = coverage_of(part, "prediction")
+    after = coverage_of(calibrated_part(heldout, calibrator), calibrator.interval)
+    before = coverage_of(measured_part(heldout, calibrator), "prediction")
     shares = before.coverages[np.isin(before.levels, after.levels)]
     before = CoverageCurve(after.levels, shares, before.n)
     return before.miscalibration_area, after.miscalibration_area

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bandgap.datasets.demo_files import data_folder
+from bandgap.datasets.shipped_models import shipped_folder
 from bandgap.predictions.table import DOMAIN_P, NUMBERS, P_METAL, Predictions
 from bandgap.runs.stored import Run, load_run
 
@@ -15,7 +15,7 @@ from bandgap.runs.stored import Run, load_run
 @cache
 def substitute_of(name: str) -> Run:
     """Return the shipped model of this name."""
-    return load_run(data_folder() / "models" / name, verify=False)
+    return load_run(shipped_folder(name).path, verify=False)
 
 
 def filled(

@@ -10,7 +10,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
-from bandgap.evaluation.calibrators import measured_part
+from bandgap.evaluation.calibrators import calibrated_part, measured_part
 from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of, coverage_table, share_inside, spread_table
@@ -30,7 +30,7 @@ def intervals_view(result: RunResult) -> None:
     default: IntervalKind = "prediction"
     if calibrator is not None:
         before = measured_part(heldout, calibrator)
-        heldout = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
+        heldout = calibrated_part(heldout, calibrator)
         default = calibrator.interval
     level, kind, available = choose_interval(
         heldout.predictions.conformal, key=f"kind-{default}", default=default

@@ -10,7 +10,7 @@ from app.components.shared.run_files import (
     read_heldout_run,
     read_run,
 )
-from bandgap.evaluation.calibrators import Calibrator, CalibratorKind, measured_part
+from bandgap.evaluation.calibrators import Calibrator, CalibratorKind, calibrated_part
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.near_copies import near_copies_sentence
 from bandgap.evaluation.proposed_calibrator import proposed_kind
@@ -76,7 +76,6 @@ def read_result(run: RunRow) -> RunResult:
         problem = str(error)
     calibrated = None
     if calibrator is not None and calibrator.kind == "variance":
-        part = measured_part(heldout, calibrator)
-        calibrated = HeldOut(calibrator.apply(part.predictions), part.gaps_eV)
+        calibrated = calibrated_part(heldout, calibrator)
     verdict = result_verdict(heldout, files.manifest, calibrated=calibrated)
     return RunResult(run, files, heldout, calibrator, problem, verdict)

@@ -111,8 +111,7 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
 def _with_result(facts: Facts, run: RunRow, refit: RunRow | None, jobs: Mapping[str, Job]) -> Facts:
     """Return the facts with those of a finished run; raises as `read_result`."""
     result = read_result(run)
-    data = {dataset.id for dataset in stores.library().datasets(run.workspace)}
-    can_start = run.dataset in data and "refit" not in result.files.manifest
+    can_start = result.has_data and not result.is_refit
     return replace(
         facts,
         verdict=result.verdict,
