@@ -22,7 +22,6 @@ from bandgap.plots.style import (
 )
 
 _HEIGHT = 340
-_SLICES = 20  # largest number of rows in a figure of slices
 
 
 def coverage_figure(

@@ -16,7 +16,6 @@ from bandgap.plots.style import (
 )
 
 CHAIN_COLOURS = (MODEL, OBSERVED, GOOD, PRIOR, MIND, BASELINE)
-_DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
 _POINTS = 500  # largest number of draws of a chain in a trace
 
 

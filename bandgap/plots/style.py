@@ -19,16 +19,6 @@ MIND = "#E69F00"
 PRIOR = "#CC79A7"
 BASELINE = "#7A8086"
 
-LEGEND_INSIDE = {
-    "x": 0.01,
-    "y": 0.99,
-    "xanchor": "left",
-    "yanchor": "top",
-    "bgcolor": "rgba(0,0,0,0)",
-    "font": {"size": 12},
-}
-
-
 LEGEND_ABOVE = {
     "legend": {
         "orientation": "h",

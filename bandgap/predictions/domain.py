@@ -32,7 +32,6 @@ from bandgap.foundation.errors import InputError
 Floats = NDArray[np.float64]
 
 FAR = 0.95  # percentile among the training structures above which a structure is called far
-UNUSUAL = 0.05  # p-value up to which it is
 KNOWN_FROM = (
     10  # training structures with an element, from which it counts as learned in any training set
 )

@@ -3,9 +3,8 @@
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from bandgap.evaluation.metal_tables import THRESHOLD
 from bandgap.foundation.progress import RATE
@@ -204,27 +203,6 @@ def counts(numbers: dict[str, int]) -> str:
     )
     metals = f"; {numbers['metals']:,} of these are metals (gap 0)" if numbers["metals"] else ""
     return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}{metals}."
-
-
-def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
-    """Return the error on held-out structures, and the coverage and width of the intervals.
-
-    Empty for a run that held out none.
-    """
-    if not n_test:
-        return ""
-    conformal = ""
-    if "coverage_conformal_95" in metrics:
-        conformal = (
-            f" Conformal intervals contain {percent(metrics['coverage_conformal_95'])} of them and "
-            f"are {metrics['width_conformal_95_eV']:.1f} eV wide."
-        )
-    return (
-        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; "
-        f"mean absolute error {metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of "
-        f"the gaps fall in their 95 % prediction interval, which is {metrics['width_95_eV']:.1f} "
-        f"eV wide on average.{conformal}"
-    )
 
 
 def figure_label(name: str) -> str:
