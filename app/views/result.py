@@ -9,7 +9,6 @@ from app.components.result.intervals_view import intervals_view
 from app.components.result.layers_view import layers_label, layers_view
 from app.components.result.run_result import read_result
 from app.components.result.shipped_errors import shipped_errors
-from app.components.result.slow_transfer import slow_transfer_view
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.shared import frame
 from app.components.shared.run_choice import choose_run
@@ -27,7 +26,6 @@ def page() -> None:
     result = read_result(run)
     verdict_view(result)
     refit_caption(result)
-    slow_transfer_view(run)
     step = next_step_view(result)
     warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
     if step == OF_VERDICT["more draws"]:  # the button is the advice

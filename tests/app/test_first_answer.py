@@ -1,4 +1,4 @@
-"""Of several methods the quickest gives a first answer, on the pages Train and Result."""
+"""Of several methods the quickest gives a first answer on the page Train."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.resuming import restart_run
 from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
@@ -26,7 +25,7 @@ def transfers(workspace: Workspace) -> list[Job]:
     )
 
 
-def test_of_several_methods_the_quickest_starts_first_and_is_an_answer_to_the_others(
+def test_of_several_methods_the_quickest_starts_first_and_the_page_follows_the_slowest(
     visit: Visit, workspace: Workspace
 ) -> None:
     workspace.add_labelled()
@@ -40,7 +39,7 @@ def test_of_several_methods_the_quickest_starts_first_and_is_an_answer_to_the_ot
     assert slow.payload[FIRST_ANSWER] == first.subject
     for name in ("n", "n_test", "seed"):
         assert first.payload["request"][name] == slow.payload["request"][name]
-    assert at.query_params["run"] == other_tab.query_params["run"] == first.subject
+    assert at.query_params["run"] == other_tab.query_params["run"] == slow.subject
 
 
 @pytest.fixture
@@ -66,29 +65,22 @@ def first_answer(
     return first, slow
 
 
-def test_result_of_a_first_answer_shows_the_error_of_the_slow_transfer_when_it_has_ended(
+def test_train_shows_the_error_of_a_first_answer_while_the_slow_transfer_is_active(
     visit: Visit, workspace: Workspace, first_answer: tuple[str, Started]
 ) -> None:
     first, slow = first_answer
-    assert "Kernel ridge is waiting, with the same structures." in texts(visit("result", run=first))
-    work_all(workspace.home)
-    at = visit("result", run=first)
-    (line,) = [m.value for m in at.markdown if "on the same structures" in m.value]
-    assert line.startswith("Kernel ridge has an RMSE of ") and "(here 0." in line
+    at = visit("train", run=slow.run)
+    (line,) = [m.value for m in at.markdown if "on the same test" in m.value]
+    assert " has an RMSE of 0." in line
     click(at, "See its result")
-    assert at.query_params["run"] == slow.run
-    assert "on the same structures" not in texts(at)
+    assert at.query_params["run"] == first
 
 
-def test_result_of_a_first_answer_says_that_the_slow_transfer_was_cancelled_and_then_its_error(
+def test_result_opens_when_the_slowest_of_the_transfers_has_ended(
     visit: Visit, workspace: Workspace, first_answer: tuple[str, Started]
 ) -> None:
-    first, slow = first_answer
-    workspace.jobs.request_cancel(workspace.id, slow.job.id)
-    at = visit("result", run=first)
-    assert "Kernel ridge was cancelled, with the same structures." in texts(at)
-    run = workspace.library.run(workspace.id, slow.run)
-    assert run is not None
-    restart_run(workspace.jobs, workspace.library, run)
+    at = visit("train", run=first_answer[1].run)
     work_all(workspace.home)
-    assert "Kernel ridge has an RMSE of " in texts(visit("result", run=first))
+    at.run()
+    assert at.title[0].value == "Result"
+    assert at.query_params["run"] == first_answer[1].run

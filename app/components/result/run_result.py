@@ -16,7 +16,7 @@ from bandgap.evaluation.near_copies import near_copies_sentence
 from bandgap.evaluation.proposed_calibrator import proposed_kind
 from bandgap.evaluation.result_verdict import ResultVerdict, result_verdict
 from bandgap.foundation.errors import ArtifactError
-from bandgap.jobs.rows import RunRow
+from bandgap.jobs.rows import Dataset, RunRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +39,15 @@ class RunResult:
         return None if self.calibrator is not None else proposed_kind(self.heldout)
 
     @cached_property
+    def dataset(self) -> Dataset | None:
+        """The data set of the run, None where it is no longer in its workspace."""
+        datasets = stores.library().datasets(self.run.workspace)
+        return next((dataset for dataset in datasets if dataset.id == self.run.dataset), None)
+
+    @property
     def has_data(self) -> bool:
         """Whether the data set of the run is still in its workspace."""
-        datasets = stores.library().datasets(self.run.workspace)
-        return any(dataset.id == self.run.dataset for dataset in datasets)
+        return self.dataset is not None
 
     @property
     def is_refit(self) -> bool:

@@ -10,6 +10,7 @@ from app.components.result.more_draws import enough_draws
 from app.components.result.run_result import read_result
 from app.components.shared import stores
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.next_step import (
     PREDICT_WITHOUT_LABELS,
     TRAIN,
@@ -109,13 +110,19 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
 
 
 def _with_result(facts: Facts, run: RunRow, refit: RunRow | None, jobs: Mapping[str, Job]) -> Facts:
-    """Return the facts with those of a finished run; raises as `read_result`."""
+    """Return the facts with those of a finished run; raises as `read_result`.
+
+    A demo is predicted with before it is refitted, as a refit takes minutes.
+    """
     result = read_result(run)
     can_start = result.has_data and not result.is_refit
+    is_new_demo = result.dataset and result.dataset.origin in DEMOS and not facts.predictions
     return replace(
         facts,
         verdict=result.verdict,
         can_add_draws=can_start and enough_draws(result.files, run) is not None,
         can_calibrate=result.proposed is not None,
-        can_refit=can_start and (refit is None or not jobs[refit.job].is_current),
+        can_refit=can_start
+        and not is_new_demo
+        and (refit is None or not jobs[refit.job].is_current),
     )

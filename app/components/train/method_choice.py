@@ -26,11 +26,13 @@ def choose_methods(
     proposal: Proposal,
     cards: Sequence[MethodCard],
     more: DeltaGenerator,
+    is_demo: bool,
 ) -> tuple[list[str], Mapping[str, DeltaGenerator]]:
     """Draw three cards and, in another place, a box with every other method.
 
     Returns the chosen methods, and a place on the card of each shown method for its error and time.
-    The proposed method is chosen initially, or else the first available one.
+    The proposed method is chosen initially, or else the first available one; of a demo also the
+    baseline, to compare it with.
 
     Parameters
     ----------
@@ -45,6 +47,8 @@ def choose_methods(
         The cards; those of methods that are not available are left out.
     more
         Place of the expander with all other methods.
+    is_demo
+        Whether the target data are those of a demo.
     """
     available = {
         name: method
@@ -52,7 +56,7 @@ def choose_methods(
         if (method.family == NO_TRANSFER if parts is None else method.need_in(parts))
     }
     default = proposal.method if proposal.method in available else next(iter(available), "")
-    suffix = "" if parts is not None else "-alone"
+    suffix = ("" if parts is not None else "-alone") + ("-demo" if is_demo else "")
     visible_cards = [card for card in cards if card.method in available]
     picked: list[str] = []
     places: dict[str, DeltaGenerator] = {}
@@ -66,9 +70,8 @@ def choose_methods(
                 + reasons
                 + help_link("explanation/methods/index", "Methods"),
             )
-            if st.checkbox(
-                available[name].title, value=name == default, key=f"method-{name}{suffix}"
-            ):
+            is_chosen = name == default or (is_demo and card.role == "Baseline")
+            if st.checkbox(available[name].title, value=is_chosen, key=f"method-{name}{suffix}"):
                 picked.append(name)
             st.caption(available[name].summary)
             places[name] = st.empty()

@@ -8,11 +8,13 @@ from app import session
 from app.components.shared import stores, words
 from app.components.shared.actions import carry_out, delete_button
 from app.components.shared.job_panel import job_panel
+from app.components.shared.run_files import finished_runs, run_summary
 from app.components.shared.waiting import rerun_when
 from bandgap.jobs import resuming
 from bandgap.jobs.deletions import bin_run
 from bandgap.jobs.housekeeping import MAX_NAME, rename_run
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.starting import FIRST_ANSWER
 from bandgap.jobs.store import Job
 from bandgap.storage.manifests import MANIFEST
 
@@ -29,6 +31,7 @@ def run_now(run: RunRow, job: Job) -> None:
     job_panel(job)
     if job.active:
         st.session_state[WATCHED] = job.id
+        first_answer(job)
     elif _has_just_finished(run, job):
         session.set_message(words.ending(job))
         st.switch_page("views/result.py")
@@ -42,6 +45,20 @@ def run_now(run: RunRow, job: Job) -> None:
             )
     elif job.state in resuming.STOPPED:
         stopped(run, job)
+
+
+def first_answer(job: Job) -> None:
+    """Draw the error of the quicker method that was started with this one, once it is known."""
+    first = finished_runs().get(job.payload.get(FIRST_ANSWER, ""))
+    if first is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        error = run_summary(first.id).rmse_eV
+        title = words.escaped(first.title)
+        st.markdown(f"{title} has an RMSE of {error:.2f} eV on the same test.", width="content")
+        if st.button("See its result", type="tertiary"):
+            session.choose("run", first.id)
+            st.switch_page("views/result.py")
 
 
 def _has_just_finished(run: RunRow, job: Job) -> bool:

@@ -23,6 +23,7 @@ from bandgap.descriptors.electron_levels import (
     tight_binding_gaps_problem,
 )
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Estimate, TransferTimes
 from bandgap.jobs.housekeeping import MAX_NAME
@@ -82,6 +83,7 @@ def setup_form(
             proposal=proposal,
             cards=cards,
             more=more_place,
+            is_demo=dataset.origin in DEMOS,
         )
     lacking = unseen(sets, source.manifest.get("descriptor") or {})
     with split_place.container(key="field-split"):
@@ -284,9 +286,9 @@ def start(
     *,
     methods: Methods,
 ) -> None:
-    """Submit the transfers, select the first new one, and say which existed before.
+    """Submit the transfers, select the last new one, and say which existed before.
 
-    The first one is a first answer to the others: its result says how far they are.
+    The first one is a first answer to the others, while they run.
     """
     started: list[Started] = []
     try:
@@ -311,7 +313,9 @@ def start(
             "Finished before with the same settings and seed, which give the same result: "
             f"{', '.join(finished)}. Change the seed, the size or a setting for another run."
         )
-    session.choose("run", next((entry.run for entry in started if entry.new), started[0].run))
+    session.choose(
+        "run", next((entry.run for entry in started[::-1] if entry.new), started[-1].run)
+    )
     session.set_trains_on("")
     st.rerun()
 
