@@ -34,6 +34,7 @@ SHORT_MS = 120_000  # for a page
 LONG_MS = 3_600_000  # for a job
 SETTLED_MS = 1_500  # after a step, before a picture of the page
 LEARNED = "have a gap and can be learned from"
+TOLD = re.compile(r"^About \d.*\.\s*$")  # the time that the page Train says before the start
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,15 @@ class Visitor:
         names = ", ".join(path.name for path in paths)
         self._did(f"choose {names}", clicks=2)
 
-    def see(self, text: str, *, timeout_ms: int = LONG_MS) -> None:
+    def download(self, name: str) -> Path:
+        """Press a button and wait for its file."""
+        with self.page.expect_download(timeout=LONG_MS) as download:
+            self.press(name)
+        path = download.value.path()
+        self._did(f"got {download.value.suggested_filename}")
+        return path
+
+    def see(self, text: str | re.Pattern[str], *, timeout_ms: int = LONG_MS) -> None:
         """Wait until the page shows a text.
 
         Raises BandgapError where the page shows an error instead.
@@ -99,10 +108,11 @@ class Visitor:
         error = self.page.get_by_test_id("stException").or_(
             self.page.locator("[data-testid=stAlertContentError]")
         )
-        self._first_of(self.page.get_by_text(text).first, error.first, timeout_ms)
+        place = self.page.get_by_text(text).first
+        self._first_of(place, error.first, timeout_ms)
         if error.count():
             raise BandgapError(f"{self.page.url}: {error.first.inner_text()}")
-        self._did(f"see {text!r}")
+        self._did(f"see {place.inner_text() if isinstance(text, re.Pattern) else text!r}")
 
     def _first_of(self, expected: "Locator", error: "Locator", timeout_ms: int) -> None:
         expected.or_(error).first.wait_for(timeout=timeout_ms)
@@ -131,14 +141,15 @@ class Visitor:
 
 
 def demo_journey(visitor: Visitor, address: str) -> None:
-    """Go from the address to the predictions of the demo's new crystals."""
+    """Go from the address to the predictions of the demo's new crystals and their report."""
     visitor.open(address)
     visitor.press("Use the demo data")
     visitor.see(LEARNED)
     visitor.press("Train on these")
-    _train(visitor)
+    _train(visitor, "Start 2 transfers")
     visitor.press("Predict the demo's 12 new crystals")
     visitor.see("structures predicted")
+    visitor.download("Report (HTML)")
 
 
 def own_journey(
@@ -159,27 +170,30 @@ def own_journey(
     visitor.press("Check the files")
     visitor.see(LEARNED)
     visitor.press("Train on these")
-    _train(visitor)
+    _train(visitor, "Start the transfer")
     visitor.choose_files(*new)
     visitor.press("Predict")
     visitor.see("structures predicted")
 
 
-def _train(visitor: Visitor) -> None:
-    """Start the proposed transfer, wait for its result, and go to the page Predict."""
-    visitor.press("Start the transfer")
+def _train(visitor: Visitor, start: str) -> None:
+    """Start the proposed transfers, wait for their result, and go to the page Predict."""
+    visitor.see(TOLD)
+    visitor.press(start)
     visitor.see("The largest errors")  # the page Result, which opens by itself
     visitor.press("Predict new structures")
     visitor.see("Band gaps of new structures", timeout_ms=SHORT_MS)
 
 
-def perovskite_files(data: Path, folder: Path, *, n: int, n_new: int) -> tuple[Path, Path, Path]:
+def perovskite_files(
+    data: Path, folder: Path, *, n: int, n_new: int, name: str = "dj_perovskite_hse"
+) -> tuple[Path, Path, Path]:
     """Write an archive of perovskites, the table of their gaps, and an archive of new ones.
 
     Parameters
     ----------
     data
-        Folder with the set dj_perovskite_hse.
+        Folder with the set `name`.
     folder
         Folder for the three files.
     n, n_new
@@ -190,8 +204,8 @@ def perovskite_files(data: Path, folder: Path, *, n: int, n_new: int) -> tuple[P
     InputError
         If the set has fewer structures.
     """
-    source = data / "dj_perovskite_hse"
-    header, *rows = (source / "dj_perovskite_hse.csv").read_text(encoding="utf-8").splitlines()
+    source = data / name
+    header, *rows = (source / f"{name}.csv").read_text(encoding="utf-8").splitlines()
     if len(rows) < n + n_new:
         raise InputError(f"{n} and {n_new} structures. Accepted: together at most {len(rows)}.")
     paths = folder / "perovskites.zip", folder / "gaps.csv", folder / "new.zip"

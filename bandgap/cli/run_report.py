@@ -30,8 +30,8 @@ def report(
         manifest = read_manifest(folder, kind="run")
         # Imported after the run was found, because they import pandas.
         from bandgap.jobs.shell_commands import stored_command
-        from bandgap.runs.html_report import ReportText, write_report
+        from bandgap.runs.html_report import ReportContext, write_report
 
         command = stored_command(manifest)
-        write_report(folder, out, text=ReportText(title=title, command=command))
+        write_report(folder, out, context=ReportContext(title=title, command=command))
     typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")

@@ -26,7 +26,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     ConfigError where an extra that it needs is not installed, and InputError where its manifest
     lacks what the pages show.
     """
-    from bandgap.runs.html_report import ReportText, report_html
+    from bandgap.runs.html_report import ReportContext, report_html
     from bandgap.runs.stored import load_run
 
     load_run(folder)
@@ -34,7 +34,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     try:
         TransferRequest.of(manifest["request"])
         fingerprint_of_data(manifest)
-        report_html(folder, text=ReportText(title=folder.name))
+        report_html(folder, ReportContext(title=folder.name))
     except BandgapError:
         raise
     except DAMAGE as error:

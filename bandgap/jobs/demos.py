@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Name of the data set, id and title of the source model, and functions that load both."""
+    """Name of the data set, id and title of the source model, and functions that load both.
+
+    `file` is the file of the structures, next to the folder of the source model.
+    """
 
     dataset: str
     source: str
     source_title: str
     load: Callable[[], DemoSet]
     folder: Callable[[], Path]
+    file: str
 
 
 def _molecular_crystals() -> DemoSet:
@@ -49,12 +53,20 @@ def _inorganic_folder() -> Path:
 
 
 DEMOS: Final[Mapping[Origin, Demo]] = {
-    "demo": Demo("demo crystals", "demo", "demo molecules", _molecular_crystals, _molecules_folder),
+    "demo": Demo(
+        "demo crystals",
+        "demo",
+        "demo molecules",
+        _molecular_crystals,
+        _molecules_folder,
+        "crystals.extxyz.gz",
+    ),
     "demo-inorganic": Demo(
         "Materials Project crystals",
         "inorganic",
         "inorganic crystals",
         _crystals_with_c_and_h,
         _inorganic_folder,
+        "target.extxyz.gz",
     ),
 }

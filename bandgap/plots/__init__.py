@@ -13,7 +13,7 @@ from bandgap.plots.chains import traces
 from bandgap.plots.comparison import difference_figure
 from bandgap.plots.error_by_labels import error_by_labels_figure
 from bandgap.plots.metals import p_metal_figure
-from bandgap.plots.posterior import layer_weights
+from bandgap.plots.posterior import layer_names, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.publication import figure_file, figure_numbers, save_figure
 from bandgap.plots.signed_errors import signed_error_figure
@@ -45,6 +45,7 @@ __all__ = [
     "figure_numbers",
     "gap_histogram",
     "intervals",
+    "layer_names",
     "layer_weights",
     "learning_curve",
     "p_metal_figure",

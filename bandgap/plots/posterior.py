@@ -13,6 +13,11 @@ from bandgap.plots.style import MODEL, PRIOR, Floats, add_line, density, faint, 
 _GRID_POINTS = 241
 
 
+def layer_names(count: int) -> list[str]:
+    """Return the names of `count` layers, of which the last one is the output layer."""
+    return [f"layer {k + 1}" for k in range(count - 1)] + ["output layer"]
+
+
 def layer_weights(
     c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None
 ) -> go.Figure:

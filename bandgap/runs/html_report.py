@@ -1,39 +1,47 @@
-"""The report of a run: one HTML file with data, split, error, figures, settings and methods text.
+"""The report of a run: one HTML page that a supervisor reads in a minute.
 
 The file needs no network and no other file: the library of the figures is inside. It says nothing
-that is not in the folder of the run. Its template escapes every text, and its policy lets a browser
-run and load nothing but what the template contains, as the run may be a stranger's.
+that is not in the folder of the run or in its context. Its template escapes every text, and its
+policy lets a browser run and load nothing but what the template contains, as the run may be a
+stranger's.
 """
 
+import base64
 import json
+import math
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
+from safetensors.numpy import load_file
 
 from bandgap import plots
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
-from bandgap.evaluation.figure_labels import label
 from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, tested_ids
-from bandgap.evaluation.learning_curve import LearningCurve, load_curve
-from bandgap.evaluation.metal_tables import confusion_table, p_metal_table
+from bandgap.evaluation.learning_curve import load_curve
+from bandgap.evaluation.metal_tables import THRESHOLD, confusion_table, p_metal_table
+from bandgap.evaluation.paired import common_rows, interval_text
 from bandgap.evaluation.reliability import coverage_of, coverage_table
 from bandgap.evaluation.result_verdict import result_verdict
-from bandgap.evaluation.signed_errors import error_by_element, error_by_gap
-from bandgap.foundation import citations
+from bandgap.evaluation.run_tables import LEVEL, StoredRun, differences, figures_table
 from bandgap.foundation.arguments import as_folder
-from bandgap.runs.methods_text import methods_text
-from bandgap.sources.cards import card_rows, copies_of_run_sentence, left_out_sentence
-from bandgap.storage.manifests import LEARNING_CURVE, posterior_kinds, read_manifest
+from bandgap.foundation.errors import BandgapError
+from bandgap.plots.thumbnails import thumbnail
+from bandgap.predictions.store import QUANTILES, load_predictions
+from bandgap.runs.methods_text import cited_works, methods_text
+from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
+from bandgap.storage.manifests import LEARNING_CURVE, RECORD, SUMMARIES, read_manifest
+from bandgap.structures.shapes import load_shape
 
-WORST = 10  # structures in the table of the largest errors
+MOST_PREDICTED = 20  # rows of the table of predictions
+_HEIGHT = 270  # pixels of a figure
 _TEMPLATE = jinja2.Environment(
     loader=jinja2.PackageLoader("bandgap.runs"),
     autoescape=True,
@@ -42,22 +50,41 @@ _TEMPLATE = jinja2.Environment(
     lstrip_blocks=True,
 ).get_template("report.html")
 
+Rows = list[dict[str, str]]
+
 
 @dataclass(frozen=True, eq=False)
-class ReportText:
+class ReportContext:
     """What a report says that is not in the folder of the run.
 
-    `title` is the name of the run, `data` that of its data set, `parent` that of the run that it
-    refits. `command` repeats the run.
+    Attributes
+    ----------
+    title, data, parent
+        Names of the run, of its data set and of the run that it refits.
+    command
+        Repeats the run.
+    learned
+        What the run learned, in one sentence.
+    gaps_eV
+        Known gaps of the data set; by default those of the held-out structures.
+    other_runs
+        Folders of other runs by name. Those that held out the same structures are compared.
+    prediction, shapes
+        Folder of a prediction of new structures, and the file of their shapes for the pictures.
     """
 
     title: str = ""
     data: str = ""
     parent: str = ""
     command: str = ""
+    learned: str = ""
+    gaps_eV: NDArray[np.float64] | None = None
+    other_runs: Mapping[str, Path] = field(default_factory=dict)
+    prediction: Path | None = None
+    shapes: Path | None = None
 
 
-def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = None) -> Path:
+def write_report(run: Path | str, out: Path | str, *, context: ReportContext | None = None) -> Path:
     """Write the report of a run to an HTML file, or to a PDF by an installed browser.
 
     Parameters
@@ -66,7 +93,7 @@ def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = 
         Folder of the run.
     out
         File to write, a PDF where it ends in .pdf; it is replaced.
-    text
+    context
         Names and command for the report. Default: those that are stored with the run.
 
     Returns
@@ -83,7 +110,7 @@ def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = 
     """
     folder = as_folder(run, name="run")
     file = Path(out)
-    page = report_html(folder, text=text or ReportText())
+    page = report_html(folder, context or ReportContext())
     if file.suffix.lower() == ".pdf":
         from bandgap.runs.pdf_report import write_pdf
 
@@ -94,134 +121,81 @@ def write_report(run: Path | str, out: Path | str, *, text: ReportText | None = 
     return file
 
 
-def report_html(folder: Path, *, text: ReportText) -> str:
+def report_html(folder: Path, context: ReportContext) -> str:
     """Return the report of a run as HTML."""
     manifest = read_manifest(folder, kind="run")
     calibrator = load_calibrator(folder)
     curve = load_curve(folder / LEARNING_CURVE)
-    values = {
-        "title": text.title or manifest["title"],
-        "version": manifest.get("versions", {}).get("bandgap", ""),
+    figures: dict[str, go.Figure] = {}
+    values: dict[str, Any] = {
+        "title": context.title or manifest["title"],
+        "context": context,
+        "question": _question(manifest, context),
         "created": manifest["created"],
+        "versions": {
+            **manifest.get("versions", {}),
+            "source model": str(manifest.get("source", {}).get("fingerprint", "none")),
+        },
+        "held_out": tested_ids(manifest),
         "notes": [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
         + [str(warning) for warning in manifest.get("warnings", ())],
-        "data": _data_rows(manifest, text),
-        "split": _split_rows(manifest),
-        "posterior": _posterior_rows(manifest),
+        "refit": refit_sentence(manifest, parent=context.parent or str(manifest["refit"]["parent"]))
+        if "refit" in manifest
+        else "",
+        "calibrator": calibrator,
         "methods": methods_text(manifest, calibrator=calibrator),
-        "settings": _setting_rows(manifest),
-        "command": text.command,
-        "versions": _version_rows(manifest),
-        "citations": _citations(manifest),
+        "cited_works": cited_works(manifest),
+        "settings": dict(_flat(manifest["request"])) | dict(_flat(manifest["config"])),
+        "curve": curve,
+        "figures": figures,
+        "compared": [],
+        "predicted": [],
     }
-    if tested_ids(manifest):
-        values |= _tested(load_heldout(folder, manifest), manifest, calibrator)
-    if "refit" in manifest:
-        parent = text.parent or str(manifest["refit"]["parent"])
-        values["refit"] = refit_sentence(manifest, parent=parent)
+    gaps_eV = context.gaps_eV
+    if values["held_out"]:
+        heldout = load_heldout(folder, manifest)
+        gaps_eV = heldout.gaps_eV if gaps_eV is None else gaps_eV
+        values["verdict"] = result_verdict(heldout, manifest)
+        values["compared"] = _compared(heldout, manifest, values["title"], context.other_runs)
+        if heldout.predictions.p_metal is not None:
+            values["confusion"] = confusion_table(heldout)
+        figures |= _test_figures(heldout)
+    if gaps_eV is not None:
+        caption = f"The {gaps_eV.size:,} known gaps."
+        values["figures"] = {caption: plots.gap_histogram(gaps_eV)} | figures
+    values["figures"] |= _layers(folder)
     if curve is not None:
-        values |= _curve_values(curve)
+        values["figures"][curve.sentence()] = plots.error_by_labels_figure(curve.table(), n=curve.n)
+    for figure in values["figures"].values():
+        figure.update_layout(height=_HEIGHT)
+    if context.prediction is not None:
+        predicted = load_predictions(context.prediction / QUANTILES)
+        values["n_predicted"] = len(predicted)
+        values["predicted"] = list(_predicted(context, calibrator))
     return _TEMPLATE.render(values, nonce=secrets.token_urlsafe(), plotly=get_plotlyjs())
 
 
-def _tested(
-    heldout: HeldOut, manifest: Mapping[str, Any], calibrator: Calibrator | None
-) -> dict[str, Any]:
-    """Return the values of the report that need held-out structures."""
-    tested: dict[str, Any] = {
-        "verdict": result_verdict(heldout, manifest),
-        "errors": _metric_rows(manifest),
-        "figures": _figures(heldout),
-        "worst": _worst(heldout),
-        "calibrator": calibrator,
-    }
-    if heldout.predictions.p_metal is not None:
-        tested["confusion"] = confusion_table(heldout).rename(
-            columns=lambda name: name.replace("_", " ")
-        )
-    return tested
+def _question(manifest: Mapping[str, Any], context: ReportContext) -> str:
+    data = context.data or (manifest.get("inputs") or {}).get("data_set") or "these structures"
+    n_labelled = manifest["data"]["n_labelled"]
+    return (
+        f"How well does {manifest['title']} predict the band gaps of {data} from "
+        f"{manifest['n']:,} of {n_labelled:,} known gaps "
+        f"({manifest.get('level_of_theory') or 'level of theory not recorded'})?"
+    )
 
 
-def _curve_values(curve: LearningCurve) -> dict[str, Any]:
-    """Return the sentence, the figure and the numbers of a measured learning curve."""
-    table = curve.table()
-    means = table[table["kind"] == "mean"].drop(columns="kind")
-    return {
-        "curve": curve.sentence(),
-        "curve_figure": plots.error_by_labels_figure(table, n=curve.n),
-        "curve_means": means.rename(columns=lambda name: name.replace("_eV", " (eV)")),
-    }
-
-
-def _data_rows(manifest: Mapping[str, Any], text: ReportText) -> dict[str, str]:
-    """Return where the labels came from, their content, and the source model."""
-    data = manifest["data"]
-    inputs = manifest.get("inputs") or {}
-    card = manifest.get("source", {}).get("card") or {}
-    rows = {
-        "data set": text.data or str(inputs.get("data_set", "")),
-        "structures": ", ".join(str(path) for path in inputs.get("structures", ())),
-        "gaps": str(inputs.get("labels") or inputs.get("label") or ""),
-        "labelled structures": f"{data['n_labelled']:,} of {data['n_given']:,} structures",
-        "content (SHA-256, 16 digits)": str(data["fingerprint"]),
-        "level of theory": str(manifest.get("level_of_theory") or "not recorded"),
-        "licence of the labels": str(data.get("licence") or "not recorded"),
-    }
-    rows |= {
-        f"source model, {name}": value
-        for name, value in card_rows(card, manifest.get("source", {}).get("overlap")).items()
-    }
-    rows["source model, content"] = str(manifest.get("source", {}).get("fingerprint", ""))
-    return {name: value for name, value in rows.items() if value}
-
-
-def _split_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    refit = manifest.get("refit") or {}
-    request = {**manifest["request"], **refit.get("request", {})}
-    conformal = (manifest.get("conformal") or {}).get("ids", ())
-    rows = {
-        "learned from": f"{manifest['n']:,}",
-        "held out for the test": f"{len(tested_ids(manifest)):,}",
-        "split by": "formula" if request["by_formula"] else "structure",
-        "seed": str(request["seed"]),
-    }
-    if refit:
-        rows["learned from in the test"] = f"{refit['n']:,}"
-    if conformal:
-        rows["held back for conformal intervals"] = f"{len(conformal):,}"
-    rows["test structures"] = ", ".join(tested_ids(manifest))
-    return rows
-
-
-def _metric_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    tested = dict(manifest.get("tested", {}))
-    if not tested.get("n_near_copies"):
-        tested.pop("n_near_copies", None)
-    figures = {**manifest.get("metrics", {}), **tested}
-    return {
-        label(name): _number(value)
-        for name, value in figures.items()
-        if value is not None and name != "n"
-    }
-
-
-def _figures(heldout: HeldOut) -> dict[str, go.Figure]:
+def _test_figures(heldout: HeldOut) -> dict[str, go.Figure]:
     """Return the figures of the test by their captions."""
     predictions = heldout.predictions
-    lower, upper = predictions.interval(0.95)
+    lower, upper = predictions.interval(LEVEL)
     figures = {
         "Predicted against known gaps, with 95 % prediction intervals.": plots.parity(
             heldout.gaps_eV, predictions.mean_eV, lower, upper, ids=list(predictions.ids)
         ),
-        "Coverage against level. Below the diagonal intervals are too narrow; inside the band it "
-        "may be chance.": plots.coverage_figure(
-            coverage_table(coverage_of(heldout, "prediction")), level=0.95
-        ),
-        "Signed error by element. Grey bars are chance.": plots.signed_error_figure(
-            error_by_element(heldout)
-        ),
-        "Signed error by range of the predicted gap.": plots.signed_error_figure(
-            error_by_gap(heldout)
+        "Calibration: below the diagonal intervals are too narrow; inside the band it may be "
+        "chance.": plots.coverage_figure(
+            coverage_table(coverage_of(heldout, "prediction")), level=LEVEL
         ),
     }
     if predictions.p_metal is not None:
@@ -230,76 +204,91 @@ def _figures(heldout: HeldOut) -> dict[str, go.Figure]:
     return figures
 
 
-def _worst(heldout: HeldOut) -> pd.DataFrame:
-    order = np.argsort(-np.abs(heldout.errors_eV), kind="stable")[:WORST]
-    predictions = heldout.predictions
-    lower, upper = predictions.interval(0.95)
-    return pd.DataFrame(
+def _layers(folder: Path) -> dict[str, go.Figure]:
+    """Return the posterior of the layer weights by its caption; empty for runs without them."""
+    files = [folder / name for name in (SUMMARIES, RECORD)]
+    arrays = {k: v for file in files if file.is_file() for k, v in load_file(file).items()}
+    if "c" not in arrays:
+        return {}
+    flat = {
+        name: np.asarray(arrays[name], np.float64).reshape(-1, arrays[name].shape[-1])
+        for name in ("c", "prior.c")
+        if name in arrays
+    }
+    names = plots.layer_names(flat["c"].shape[-1])
+    figure = plots.layer_weights(flat["c"], layers=names, prior_draws=flat.get("prior.c"))
+    return {"Freedom of each layer to move. Filled: after learning; dashed: before.": figure}
+
+
+def _compared(
+    heldout: HeldOut, manifest: Mapping[str, Any], title: str, other_runs: Mapping[str, Path]
+) -> Rows:
+    """Return the rows of the comparison with runs that held out the same structures."""
+    this_run = StoredRun("", title, manifest, heldout)
+    runs = [this_run]
+    for name, folder in other_runs.items():
+        try:
+            other_manifest = read_manifest(folder, kind="run")
+            other = load_heldout(folder, other_manifest)
+        except BandgapError:  # damaged, or without a test; the page Compare says so
+            continue
+        common, _ = common_rows(heldout, other)
+        if len(common) == len(heldout) == len(other):
+            runs.append(StoredRun(name, name, other_manifest, other))
+    texts = {run.id: interval_text(d) for run, d, _ in differences(runs, this_run) if d}
+    rows = [
         {
-            "structure": [predictions.ids[row] for row in order],
-            "formula": [predictions.formulas[row] for row in order],
-            "known (eV)": heldout.gaps_eV[order],
-            "predicted (eV)": np.asarray(predictions.mean_eV)[order],
-            "from (eV)": lower[order],
-            "to (eV)": upper[order],
-            "domain": [predictions.domain[row] for row in order],
+            "run": run.label,
+            "RMSE (eV)": f"{figures['rmse_eV']:.2f}",
+            "in 95 % intervals": f"{100 * figures['coverage_95']:.0f} %",
+            "difference to this run (eV)": texts.get(run.id, ""),
         }
-    )
-
-
-def _posterior_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    diagnostics = manifest.get("diagnostics", {})
-    rows = {"kind": ", around ".join(posterior_kinds(manifest))}
-    if diagnostics.get("c_mean"):
-        pairs = zip(diagnostics["c_mean"], diagnostics["c_sd"], strict=True)
-        rows["layer weights c, mean and standard deviation"] = ", ".join(
-            f"{mean:.2f} ± {sd:.2f}" for mean, sd in pairs
-        )
-    for name, title in (("rhat", "R-hat"), ("ess", "effective draws")):
-        values = diagnostics.get(name) or {}
-        if values:
-            rows[title] = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
-    if "divergences" in diagnostics:
-        rows["divergences"] = _number(diagnostics["divergences"])
+        for run, figures in zip(runs, figures_table(runs).to_dict("records"), strict=True)
+    ]
+    mean_gap_eV = (manifest.get("tested") or {}).get("mean_gap_rmse_eV")
+    if mean_gap_eV is not None:
+        mean_gap = {"run": "the mean gap for every structure", "RMSE (eV)": f"{mean_gap_eV:.2f}"}
+        rows.append(dict.fromkeys(rows[0], "") | mean_gap)
     return rows
 
 
-def _setting_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    rows = {f"request, {name}": value for name, value in _flat(manifest["request"])}
-    rows |= {f"method, {name}": value for name, value in _flat(manifest["config"])}
-    return rows | {f"descriptor, {name}": value for name, value in _flat(manifest["descriptor"])}
+def _predicted(context: ReportContext, calibrator: Calibrator | None) -> Iterator[dict[str, str]]:
+    """Yield the rows of the table of predictions, each with the address of its picture."""
+    assert context.prediction is not None
+    predictions = load_predictions(context.prediction / QUANTILES)
+    if calibrator is not None:
+        predictions = calibrator.apply(predictions)
+    lower, upper = predictions.interval(LEVEL)
+    for row in range(min(len(predictions), MOST_PREDICTED)):
+        mean = float(predictions.mean_eV[row])
+        is_metal = predictions.p_metal is not None and predictions.p_metal[row] >= THRESHOLD
+        yield {
+            "picture": _picture(context.shapes, row),
+            "structure": predictions.ids[row],
+            "formula": predictions.formulas[row],
+            "gap (eV)": "metal" if is_metal else "" if math.isnan(mean) else f"{mean:.2f}",
+            "95 % interval (eV)": ""
+            if is_metal or math.isnan(mean)
+            else f"{lower[row]:.2f} to {upper[row]:.2f}",
+            "note": predictions.warning(row),
+        }
 
 
-def _version_rows(manifest: Mapping[str, Any]) -> dict[str, str]:
-    rows = {name: str(version) for name, version in manifest.get("versions", {}).items()}
-    elapsed = manifest.get("elapsed_s", {}).get("all")
-    peak = manifest.get("peak_memory_bytes", {}).get("process")
-    if elapsed is not None:
-        rows["time"] = f"{elapsed:,.0f} s"
-    if peak is not None:
-        rows["peak memory"] = f"{peak / 1e6:,.0f} MB"
-    return rows
+def _picture(shapes: Path | None, row: int) -> str:
+    """Return the picture of a structure as the address of an image, "" where there is none."""
+    try:
+        shape = None if shapes is None else load_shape(shapes, row)
+    except BandgapError:
+        shape = None
+    if shape is None:
+        return ""
+    return f"data:image/svg+xml;base64,{base64.b64encode(thumbnail(shape).encode()).decode()}"
 
 
-def _citations(manifest: Mapping[str, Any]) -> list[str]:
-    texts = []
-    if str(manifest["method"]).startswith("btl_pcp"):
-        texts.append(citations.METHOD)
-    if any(manifest["descriptor"].get(name) for name in ("k1", "k2", "k3")):
-        texts += [citations.MBTR, citations.DSCRIBE]
-    return [*texts, citations.DATA]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield every setting as text; those of a nested setting have its name in front."""
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
-
-
-def _number(value: Any) -> str:
-    if not isinstance(value, (int, float)):
-        return "not a number" if value is None else str(value)
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3f}"

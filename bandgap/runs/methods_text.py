@@ -1,12 +1,14 @@
 """A methods paragraph on a run in words that a paper can use, from its manifest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bandgap.descriptors.potentials import POTENTIALS
 from bandgap.evaluation.calibration import chance_range
 from bandgap.evaluation.calibrators import Calibrator
 from bandgap.evaluation.error_context import tiny_error_warning
 from bandgap.evaluation.heldout import tested_ids
+from bandgap.foundation import citations
 from bandgap.storage.manifests import posterior_kinds
 
 _BLOCKS = {
@@ -46,6 +48,24 @@ def methods_text(manifest: Mapping[str, Any], *, calibrator: Calibrator | None =
             "same settings; the errors above are those of the model before the refit."
         )
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a run rests on: its method, the blocks of its descriptor, and its data."""
+    yield from citations.OF_METHOD.get(str(manifest["method"]), ())
+    descriptor = manifest["descriptor"]
+    if any(descriptor.get(name) for name in ("k1", "k2", "k3")):
+        yield from (citations.MBTR, citations.DSCRIBE)
+    yield from (text for name, text in citations.OF_BLOCK.items() if descriptor.get(name))
+    for name in ("potential", "second_potential"):
+        if potential := POTENTIALS.get(str(descriptor.get(name))):
+            yield potential.card_text
+    card = manifest.get("source", {}).get("card") or {}
+    if card.get("n_structures"):
+        names = ", ".join(map(str, card.get("data", ()))) or "not recorded"
+        yield f"Data of the source model: {names}. {card.get('licence') or 'No licence recorded.'}"
+    licence = manifest["data"].get("licence")
+    yield f"The labelled structures of this run. {licence or 'No licence recorded.'}"
 
 
 def descriptor_sentence(descriptor: Mapping[str, Any]) -> str:

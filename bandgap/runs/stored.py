@@ -23,7 +23,9 @@ from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import (
     EARLIER_METHODS,
+    RECORD,
     SCHEMA,
+    SUMMARIES,
     damage_reported,
     read_manifest,
     versions,
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 
 DRAWS = "draws.safetensors"
 DOMAIN = "domain.safetensors"
-SUMMARIES = "summaries.safetensors"
-RECORD = "diagnostics.safetensors"
 
 
 @dataclass(frozen=True, eq=False)

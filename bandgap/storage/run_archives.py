@@ -9,7 +9,7 @@ import fnmatch
 import io
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bandgap.foundation.errors import BandgapError, InputError
@@ -21,9 +21,12 @@ PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR, LEARNING_C
 _STORED = (".safetensors",)  # float tensors shrink little and take long
 
 
-def run_archive(folder: Path, *, name: str = "run") -> bytes:
+def run_archive(
+    folder: Path, *, name: str = "run", inputs: Mapping[str, Path | bytes] | None = None
+) -> bytes:
     """Return a zip archive of a run; its files are in a folder of this name.
 
+    `inputs` are further files by their paths in that folder, which `opened_run` leaves packed.
     Raises InputError where the folder is not that of a run.
     """
     if manifest_kind(folder) != "run":
@@ -38,6 +41,9 @@ def run_archive(folder: Path, *, name: str = "run") -> bytes:
                     f"{name}/{path.name}",
                     compress_type=zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED,
                 )
+        for path_in_folder, content in (inputs or {}).items():
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            archive.writestr(f"{name}/{path_in_folder}", data)
     return buffer.getvalue()
 
 

@@ -10,7 +10,7 @@ from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick

@@ -20,6 +20,7 @@ from app.components.predict.prediction_table import (
 )
 from app.components.predict.why_view import why_view
 from app.components.predict.window_choice import choose_window, window_sentence
+from app.components.result.report_button import report_button
 from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
@@ -173,6 +174,7 @@ def _downloads(
         downloads.file_button(
             "Predictions (CSV)", table, f"{name}.csv", kind="primary" if primary else "secondary"
         )
+        report_button(prediction.run, prediction=prediction.id)
         if prediction.extxyz is not None:
             downloads.file_button(
                 "Structures (extXYZ)",

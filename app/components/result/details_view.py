@@ -1,24 +1,24 @@
 """The tab Details: files, split, near-copies, commands, learning curve and source model."""
 
-import re
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.result.learning_view import learning_view
+from app.components.result.report_button import file_stem, report_button, report_page
 from app.components.result.run_result import RunResult
-from app.components.result.verdict_view import parent_title
 from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
-from app.components.shared.run_choice import DELETED_DATA
 from app.components.shared.run_files import heldout_frame
 from bandgap.foundation.browsers import find_browser
+from bandgap.jobs.run_inputs import run_inputs
 from bandgap.jobs.shell_commands import predict_command, serve_command, stored_command
 from bandgap.jobs.starting import start_transfer
-from bandgap.runs.html_report import ReportText, report_html
 from bandgap.runs.pdf_report import pdf_bytes
 from bandgap.storage.run_archives import run_archive
 
@@ -98,37 +98,30 @@ def _start_by_formula(result: RunResult) -> None:
 def _downloads(result: RunResult) -> None:
     """Draw the download buttons of a run."""
     run = result.run
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", run.title).strip("-") or "run"
+    name = file_stem(run)
     folder = stores.home().run_folder(run.id)
-    text = ReportText(  # made here, as a download has no session
-        title=run.title,
-        data=stores.dataset_names(run.workspace).get(run.dataset, DELETED_DATA),
-        parent=parent_title(run),
-        command=stored_command(result.files.manifest, source=run.source),
-    )
+    library, dataset = stores.library(), result.dataset
+    inputs: Callable[[], dict[str, Path | bytes]] = dict
+    if dataset is not None:
+        inputs = partial(run_inputs, library, run, dataset, result.files.manifest)
     with st.container(horizontal=True):
-        downloads.file_button(
-            "Report (HTML)",
-            lambda: report_html(folder, text=text).encode(),
-            f"{name}.html",
-            key=f"report-{run.id}",
-            help="One file that needs no network: data, split, error, figures, settings, command "
-            "and a methods paragraph." + help_link("how-to/share-a-run", "Report"),
-        )
+        report_button(run)
         if find_browser() is not None:
+            page = report_page(run)
             downloads.file_button(
                 "Report (PDF)",
-                lambda: pdf_bytes(report_html(folder, text=text)),
+                lambda: pdf_bytes(page()),
                 f"{name}.pdf",
                 key=f"report-pdf-{run.id}",
                 help="The same report, printed by the browser of the server; takes some seconds.",
             )
         downloads.file_button(
             "The run (zip)",
-            lambda: run_archive(folder, name=name),
+            lambda: run_archive(folder, name=name, inputs=inputs()),
             f"{name}.zip",
             key=f"zip-{run.id}",
-            help="To predict on another machine or in another workspace."
+            help="To predict on another machine or in another workspace, and to repeat the run by "
+            "repeat.sh: with its structures and gaps."
             + help_link("how-to/share-a-run", "The run as a zip"),
         )
         downloads.csv_button(

@@ -64,7 +64,7 @@ def _layers(files: RunFiles) -> None:
     figure(
         plots.layer_weights,
         c.reshape(-1, c.shape[-1]),
-        layers=learned_words.layer_names(c.shape[-1]),
+        layers=plots.layer_names(c.shape[-1]),
         prior_draws=None
         if prior is None
         else prior.reshape(-1, prior.shape[-1]).astype(np.float64),

@@ -8,6 +8,7 @@ import pandas as pd
 
 from app.components.shared import words
 from app.components.shared.run_files import RunFiles
+from bandgap import plots
 from bandgap.foundation.quantities import disagreement, worst_of
 
 CORRECTION_HELP = (
@@ -41,7 +42,7 @@ def layer_sentence(correction: Mapping[str, Any] | None, *, n: int) -> str:
             f"held-out gaps ask for {correction['needed_eV']:.2f} eV, the transfer gives "
             f"{made_text}."
         )
-    *hidden, output = layer_names(len(correction["layers_eV"]))
+    *hidden, output = plots.layer_names(len(correction["layers_eV"]))
     parts = dict(zip([*hidden, f"the {output}"], correction["layers_eV"], strict=True))
     told_parts = [f"{_range(part)} by {name}" for name, part in parts.items() if _is_told(part)]
     untold_parts = [f"{name}, {_range(v)}" for name, v in parts.items() if not _is_told(v)]
@@ -161,8 +162,3 @@ def summary_frame(
             row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)}
         )
     return pd.DataFrame(rows)
-
-
-def layer_names(count: int) -> list[str]:
-    """Return the names of `count` layers, of which the last one is the output layer."""
-    return [f"layer {k + 1}" for k in range(count - 1)] + ["output layer"]

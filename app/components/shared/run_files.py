@@ -26,10 +26,7 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
-from bandgap.storage.manifests import posterior_of_method
-
-SUMMARIES = "summaries.safetensors"
-RECORD = "diagnostics.safetensors"
+from bandgap.storage.manifests import RECORD, SUMMARIES, posterior_of_method
 
 
 @dataclass(frozen=True, eq=False)
