@@ -15,11 +15,13 @@ from bandgap.evaluation.calibrators import fit_calibrator
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.evaluation.learning_curve import learning_curve_of, save_curve
 from bandgap.evaluation.result_verdict import result_verdict
-from bandgap.runs.html_report import ReportText, report_html, write_report
+from bandgap.foundation import citations
+from bandgap.runs.html_report import ReportContext, report_html, write_report
 from bandgap.runs.methods_text import methods_text
 from bandgap.runs.refit import refit_run
 from bandgap.storage.manifests import LEARNING_CURVE, MANIFEST
 from bandgap.storage.run_archives import opened_run, run_archive
+from bandgap.transfer import METHODS
 from tests.unit.runs.brief_transfer import transfer
 from tests.unit.runs.test_refit import labelled, manifest_of
 
@@ -52,36 +54,59 @@ def test_report_has_the_numbers_of_the_run(run, tmp_path):
     text = text_of(file.read_text(encoding="utf-8"))
     manifest = manifest_of(run)
     assert result_verdict(load_heldout(run, manifest), manifest).sentence in text
-    assert f"RMSE (eV) {manifest['metrics']['rmse_eV']:.3f}" in text
+    assert f"Fine-tuning {manifest['metrics']['rmse_eV']:.2f}" in text
+    mean_gap_eV = manifest["tested"]["mean_gap_rmse_eV"]
+    assert f"the mean gap for every structure {mean_gap_eV:.2f}" in text
     assert manifest["data"]["fingerprint"] in text
     assert manifest["source"]["fingerprint"] in text
     assert methods_text(manifest) in text
     assert f"torch {manifest['versions']['torch']}" in text
-    assert "level of theory made up" in text
+    assert "from 18 of 24 known gaps (made up)? Tested on 6 others." in text
     for id_ in manifest["split"]["test"]:
         assert id_ in text
 
 
+def test_report_compares_the_runs_that_held_out_the_same_structures(
+    run, source_folder, strange_world, tmp_path
+):
+    same = transfer(source_folder, strange_world, tmp_path / "same", method="freeze", n_test=6)
+    other = transfer(source_folder, strange_world, tmp_path / "other", n_test=6, seed=6)
+    runs = {"frozen": same, "another split": other, "deleted": tmp_path / "deleted"}
+    text = text_of(report_html(run, ReportContext(other_runs=runs)))
+    assert f"frozen {manifest_of(same)['metrics']['rmse_eV']:.2f}" in text
+    assert "another split" not in text and "deleted" not in text
+
+
+def test_every_method_of_the_package_has_something_to_cite():
+    assert not set(METHODS) - set(citations.OF_METHOD)
+
+
+def test_report_cites_what_the_run_rests_on(run):
+    text = text_of(report_html(run, ReportContext()))
+    for work in citations.OF_METHOD["fine_tune"]:
+        assert work in text
+    assert "Data of the source model:" in text
+
+
 def test_report_has_the_learning_curve_where_it_was_measured(run, tmp_path):
-    assert "Would more labels help?" not in text_of(report_html(run, text=ReportText()))
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     scales = np.array([0.4, 0.3, 0.2, 0.1])
     errors = np.random.default_rng(0).normal(size=(3, 4, 6)) * scales[:, None]
     curve = learning_curve_of((5, 9, 14, 18), errors)
     save_curve(folder / LEARNING_CURVE, curve)
-    page = report_html(folder, text=ReportText())
+    page = report_html(folder, ReportContext())
     assert curve.sentence() in text_of(page)
-    assert page.count("data-figure=") == 5
+    assert page.count("data-figure=") == 4
     (tmp_path / "run.zip").write_bytes(run_archive(folder))
     with opened_run(tmp_path / "run.zip") as unpacked:
-        assert curve.sentence() in text_of(report_html(unpacked, text=ReportText()))
+        assert curve.sentence() in text_of(report_html(unpacked, ReportContext()))
 
 
 def test_report_needs_no_network(run):
-    page = report_html(run, text=ReportText())
+    page = report_html(run, ReportContext())
     assert re.findall(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=", page) == []
-    assert page.count("data-figure=") == 4
+    assert page.count("data-figure=") == 3
     assert "function newPlot" in page or "newPlot:" in page or "newPlot=" in page
 
 
@@ -116,7 +141,7 @@ def test_texts_and_keys_of_a_manifest_are_text_and_not_markup(run, tmp_path):
     manifest = manifest_of(run)
     strange = marked(manifest) | {"kind": "run", "split": manifest["split"]}
     (folder / MANIFEST).write_text(json.dumps(strange))
-    first, second = (report_html(folder, text=ReportText(*[text] * 4)) for text in ("", MARKUP))
+    first, second = (report_html(folder, ReportContext(*[text] * 4)) for text in ("", MARKUP))
     texts = (
         manifest["versions"]["bandgap"] + MARKUP,
         "torch" + MARKUP,
@@ -137,16 +162,16 @@ def test_texts_and_keys_of_a_manifest_are_text_and_not_markup(run, tmp_path):
 
 def test_report_of_a_refit_says_whose_error_it_is(run, source_folder, strange_world, tmp_path):
     refit = refit_run(run, source_folder, labelled(strange_world), out=tmp_path / "refit")
-    text = text_of(report_html(refit, text=ReportText(parent="the first run")))
+    text = text_of(report_html(refit, ReportContext(parent="the first run")))
     assert "Error and coverage are those of the first run, which learned from 18" in text
-    assert "held out for the test 6" in text and "learned from 24" in text
+    assert "from 24 of 24 known gaps" in text and "Tested on 6 others" in text
     assert "the model was then refitted on all 24 labels" in text
 
 
 def test_report_of_a_run_without_a_test_has_no_error(source_folder, world, tmp_path):
     run = transfer(source_folder, world, tmp_path / "run", n=24, n_test=0)
-    text = text_of(report_html(run, text=ReportText()))
-    assert "Error on held-out structures" not in text
+    text = text_of(report_html(run, ReportContext()))
+    assert "RMSE (eV)" not in text
     assert "The model learned from 24 structures; none was held out." in text
 
 
