@@ -40,7 +40,7 @@ def page() -> None:
     pairs = []
     if baseline is not None:
         flags(runs, baseline)
-        pairs = cached_differences((picked, *(run.id for run in runs)), runs, baseline)
+        pairs = cached_differences((picked, *(run.id + run.label for run in runs)), runs, baseline)
     run_table(rows, labels=labels, data=data, runs=runs, pairs=pairs)
     if len(rows) < FEWEST_RUNS:
         _too_few(len(rows))

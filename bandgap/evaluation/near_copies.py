@@ -23,8 +23,8 @@ CAUSE = "a near-copy among the structures learned from"
 SMALLEST_SHARE = 0.05  # of the test structures, from which near-copies are named
 MEANING = "the same reduced formula, and almost the same distances between atoms"
 REMEDY = (
-    "Test on formulas that were not learned from: `--by-formula` (on the page Train under More"
-    " settings)."
+    "Test on formulas that were not learned from: `--by-formula` (on the page Train, Split by:"
+    " whole formulas)."
 )
 ONE_FORMULA = "All structures have one formula, so that no split of them tests other compositions."
 

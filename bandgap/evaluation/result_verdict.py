@@ -15,7 +15,8 @@ The rules, in this order:
 
 A run is good if 1 to 4 find nothing, it ranks well and single gaps can be used. The gap that a good
 run is good to is `TYPICAL_SHARE` of the absolute errors, rounded up. A structure is far off if its
-absolute error is above `FAR` robust standard deviations (1.4826 times the median absolute error).
+absolute error is above `FAR` robust standard deviations (1.4826 times the median absolute error)
+and its gap is outside its 95 % interval.
 
 Where the labels contain metals, most errors are near zero, and 2, 5 and the rule of what is far off
 do not apply. There are two verdicts instead: whether metals and semiconductors are told apart more
@@ -104,8 +105,10 @@ def result_verdict(
         judged = calibrated
     rhat = _rhat(manifest)
     chains_agree = not rhat or rhat[worst_of(rhat)] <= RHAT_LIMIT
-    error = f"RMSE {_eV(rmse(heldout.gaps_eV, heldout.predictions.mean_eV))} on {n:,} held-out "
-    error += "structure" if n == 1 else "structures"
+    constant_eV = float((manifest.get("tested") or {}).get("mean_gap_rmse_eV", math.nan))
+    mean_gap = "" if math.isnan(constant_eV) else f" (the mean gap: {_eV(constant_eV)})"
+    error = f"RMSE {_eV(rmse(heldout.gaps_eV, heldout.predictions.mean_eV))}{mean_gap} on {n:,} "
+    error += "held-out structure" if n == 1 else "held-out structures"
     if n < FEWEST_JUDGED:
         sentence = (
             f"Too few held-out structures to judge the run by ({FEWEST_JUDGED} are needed): {error}"
@@ -115,12 +118,8 @@ def result_verdict(
     if heldout.predictions.p_metal is not None:
         return _with_metals(heldout, curve, chains_agree=chains_agree)
     parts = [error, interval_text(judged, curve), far_text(heldout)]
-    constant_eV = float((manifest.get("tested") or {}).get("mean_gap_rmse_eV", math.nan))
     if is_no_better_than_mean(heldout, constant_eV):
-        purpose = (
-            f"Not clearly better than the mean gap for every structure (RMSE {_eV(constant_eV)})"
-        )
-        sentence = f"{purpose}: {'; '.join(parts)}."
+        sentence = f"Not clearly better than the mean gap: {'; '.join(parts)}."
         return ResultVerdict("poor", "Not usable", sentence, curve, chains_agree, n)
     rank = rank_correlation(heldout)
     share = rmse(heldout.gaps_eV, heldout.predictions.mean_eV) / constant_eV
@@ -230,9 +229,13 @@ def far_rows(heldout: HeldOut) -> NDArray[np.int64]:
     if heldout.predictions.p_metal is not None:
         return np.array([], dtype=np.int64)
     errors = np.abs(heldout.errors_eV)
+    lower, upper = heldout.predictions.interval(LEVEL)
+    is_outside = (heldout.gaps_eV < lower) | (heldout.gaps_eV > upper)
     limit = FAR * 1.4826 * float(np.median(errors))
     order = np.argsort(-errors, kind="stable")
-    return np.array([row for row in order if errors[row] > limit], dtype=np.int64)
+    return np.array(
+        [row for row in order if errors[row] > limit and is_outside[row]], dtype=np.int64
+    )
 
 
 def far_text(heldout: HeldOut) -> str:
@@ -244,13 +247,21 @@ def far_text(heldout: HeldOut) -> str:
 
 
 def interval_text(heldout: HeldOut, curve: CurveVerdict) -> str:
-    """Return the coverage of the 95 % intervals, and whether the whole curve is off."""
+    """Return the coverage of the 95 % intervals, and at which levels chance does not explain it."""
     lower, upper = heldout.predictions.interval(LEVEL, "prediction")
     share = coverage(heldout.gaps_eV, lower, upper=upper)
     text = f"95 % intervals contain {100 * share:.0f} %"
     if not curve.deviates:
         return text
-    return f"{text}, and over all levels they are {side_of(heldout, curve)} by more than chance"
+    if not curve.ranges:
+        return f"{text}, and over all levels they are {side_of(heldout, curve)} by more than chance"
+    if not any(place.lowest <= LEVEL <= place.highest for place in curve.ranges):
+        text += ", which may be chance"
+    places = [
+        f"those of {100 * place.lowest:.0f} to {100 * place.highest:.0f} % are {place.side}"
+        for place in curve.ranges
+    ]
+    return f"{text}, but {' and '.join(places)}"
 
 
 def side_of(heldout: HeldOut, curve: CurveVerdict) -> str:
@@ -282,11 +293,11 @@ def _purpose(heldout: HeldOut, *, rank: float, usable_gaps: bool) -> str:
     typical_eV = rounded_up(float(np.quantile(np.abs(heldout.errors_eV), TYPICAL_SHARE)))
     if rank >= GOOD_RANK:
         if usable_gaps:
-            return f"Good for ranking and for gaps to {typical_eV:g} eV"
+            return f"Good for ranking and for gaps, which are right within {typical_eV:g} eV"
         return "Good for ranking, not for single gaps"
     if rank >= FAIR_RANK:
         if usable_gaps:
-            return f"Good for gaps to {typical_eV:g} eV, ranks only roughly"
+            return f"Good for gaps, which are right within {typical_eV:g} eV, ranks only roughly"
         return "Ranks roughly, not for single gaps"
     return "Better than the mean gap, but not enough to rank"
 

@@ -81,6 +81,11 @@ PREDICT_UNSETTLED: Final = Step(
     "The chains have not agreed. More draws need the data set of the run, and a run that is no "
     "refit.",
 )
+PREDICT_UNJUDGED: Final = Step(
+    "predict",
+    "Predict new structures",
+    "How wrong they are is not known: train again with more held out to judge the model.",
+)
 CHOOSE_LABELS: Final = Step(
     "predict",
     "See what to compute next",
@@ -97,7 +102,7 @@ OF_VERDICT: Final = {
     "refit": Step(
         "result", "Refit on all labels", "The test is done: the labels held out can now help."
     ),
-    "predict": Step("predict", "Predict new structures", "Nothing is left to do for this model."),
+    "predict": Step("predict", "Predict new structures", "The model is tested and ready."),
 }
 
 
@@ -120,6 +125,8 @@ def next_step(facts: Facts) -> Step:
             return OF_VERDICT[step]
         if not facts.verdict.chains_agree:
             return PREDICT_UNSETTLED
+        if facts.verdict.state == "unknown":
+            return PREDICT_UNJUDGED
         return CHOOSE_LABELS if facts.predictions else OF_VERDICT[step]
     if facts.labelled >= FEWEST_LABELLED:
         return TRAIN

@@ -46,11 +46,10 @@ def title_for_all(title: str, n: int | None, n_labels: int) -> str:
     """Return the title of the refit of a run that learned from `n` labels.
 
     >>> title_for_all("BTL-PCP, n = 212, by formula", 212, 303)
-    'BTL-PCP, by formula, refitted on all 303'
+    'Refitted on all 303, BTL-PCP, by formula'
     """
-    ending = f", refitted on all {n_labels:,}"
     shortened = title.replace(f", n = {n}", "", 1)
-    return shortened[: MAX_TITLE - len(ending)] + ending
+    return f"Refitted on all {n_labels:,}, {shortened}"[:MAX_TITLE]
 
 
 def parent_of(job: Job | None) -> str:

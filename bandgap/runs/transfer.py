@@ -348,7 +348,7 @@ def _check_enough_to_learn_from(split: Split, n_requested: int | None) -> None:
         f"{n:,} of {n_all:,} labelled structures are left to learn from, because"
         f" {' and '.join(parts)} {'was' if n_test + n_held_back == 1 else 'were'} held back. At"
         f" least {MIN_ROWS} are needed to learn from, better 50. {remedy}"
-        " (on the page Train under More settings)."
+        " (on the page Train, the line of the split and More settings)."
     )
 
 

@@ -48,15 +48,15 @@ def basis_sentence(cards: Sequence[MethodCard]) -> str:
     --------
     >>> from bandgap.sources.proposed import propose
     >>> target = Target({("Ba", "O", "Ti"): 90}, "PBE", n=70, has_metals=True)
-    >>> basis_sentence(method_cards(target, propose(target)))[:68]
-    'Errors (RMSE) on inorganic perovskites with metals among them, GLLB-'
+    >>> basis_sentence(method_cards(target, propose(target)))[:80]
+    'Errors (RMSE) as measured on inorganic perovskites with metals among them, GLLB-'
     """
     rows = [card.measured for card in cards if card.measured is not None]
     if not rows:
         return ""
     return (
-        f"Errors (RMSE) on {rows[0].kind} ({rows[0].conditions}), where the mean gap has "
-        f"{MEAN_GAP_RMSE_EV[rows[0].kind]:.2f} eV."
+        f"Errors (RMSE) as measured on {rows[0].kind} ({rows[0].conditions}), not on your data. "
+        f"The mean gap for each has {MEAN_GAP_RMSE_EV[rows[0].kind]:.2f} eV there."
     )
 
 

@@ -65,7 +65,11 @@ def test_details_have_split_commands_and_files(visit: Visit, trained) -> None:
     )
     assert "bandgap transfer" in at.code[0].value and "bandgap serve" in at.code[0].value
     labels = [button.proto.label for button in at.get("download_button")]
-    assert labels[0] == "Report (HTML)" and "Held-out predictions (CSV)" in labels
+    assert (
+        labels[0] == "Report (HTML)"
+        and "The run (zip)" in labels
+        and "Held-out predictions (CSV)" in labels
+    )
 
 
 def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
@@ -75,7 +79,7 @@ def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
     button(at, "Refit on all 60").click().run()
     assert not at.exception
     refit = workspace.library.runs(workspace.id)[0]
-    assert refit.title == "last_layer_ridge, refitted on all 60"
+    assert refit.title == "Refitted on all 60, last_layer_ridge"
     assert button(visit("result", run=trained[1]), "See how far it is").proto.type == "primary"
     work_all(workspace.home)
     parent = texts(visit("result", run=trained[1]))
@@ -192,4 +196,4 @@ def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no
     path.write_text(json.dumps(manifest))
     text = texts(visit("result", run=run.id))
     assert "More draws need the data set of the run" in text
-    assert "Nothing is left to do" not in text
+    assert "The model is tested and ready" not in text

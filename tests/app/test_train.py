@@ -231,7 +231,7 @@ def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace)
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
     assert job.payload["request"]["by_formula"] is True
-    assert job.title.startswith("BTL-PCP, by formula, 42 waters, ")
+    assert job.title.startswith("By formula, BTL-PCP, 39 of waters, ")
 
 
 def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Workspace) -> None:
@@ -343,7 +343,7 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     levels_box(at).set_value("GFN1-xTB").run()
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
-    assert {job.title.rpartition(", 42 waters, ")[0] for job in jobs} == {
+    assert {job.title.rpartition(", 39 of waters, ")[0] for job in jobs} == {
         f"{m}, GFN1-xTB levels" for m in ("Gaussian process", "Fine-tuning")
     }
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
@@ -363,7 +363,7 @@ def test_chosen_levels_are_in_the_request_and_in_the_name(
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
     assert job.payload["request"]["levels"] == levels
-    assert job.title.startswith(f"Gaussian process, {levels} levels, 42 waters, ")
+    assert job.title.startswith(f"Gaussian process, {levels} levels, 39 of waters, ")
 
 
 def test_proposal_says_what_potentials_that_are_not_installed_would_gain(

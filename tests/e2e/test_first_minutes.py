@@ -55,7 +55,7 @@ def test_demo_leads_to_a_report_in_six_clicks(page: Page, address: str) -> None:
     printed(visitor)
     assert visitor.clicks <= DEMO_CLICKS
     assert report.count("<img ") >= 8
-    for text in ("Freedom of each layer", "Fine-tuning, 200 demo crystals", "BTL-PCP", "1,600"):
+    for text in ("Freedom of each layer", "Fine-tuning, 200 of demo crystals", "BTL-PCP", "1,600"):
         assert text in report, text
     if IS_QUIET:
         assert visitor.seconds <= DEMO_S

@@ -33,7 +33,7 @@ def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
 def cached_differences(
     key: tuple[str, ...], _runs: Sequence[StoredRun], _baseline: StoredRun
 ) -> Differences:
-    """Return the paired differences; `key`, ids of baseline and runs, is the cache's key."""
+    """Return the paired differences; `key`, of ids and labels, is that of the cache."""
     return differences(_runs, _baseline)
 
 

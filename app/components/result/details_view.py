@@ -9,13 +9,14 @@ import streamlit as st
 
 from app import session
 from app.components.result.learning_view import learning_view
-from app.components.result.report_button import file_stem, report_button, report_page
+from app.components.result.report_button import file_stem, report_page
 from app.components.result.run_result import RunResult
 from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.actions import carry_out
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import heldout_frame
 from bandgap.foundation.browsers import find_browser
+from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.run_inputs import run_inputs
 from bandgap.jobs.shell_commands import predict_command, serve_command, stored_command
 from bandgap.jobs.starting import start_transfer
@@ -46,7 +47,8 @@ def details_view(result: RunResult) -> None:
         with st.expander("Figures of the fit"):
             table = pd.DataFrame({"figure": list(figures), "value": list(figures.values())})
             downloads.table_with_csv(table, "figures.csv", alt="Figures of the fit")
-    if card := result.files.source.get("card"):
+    card = result.files.source.get("card") or {}
+    if card.get("n_structures"):
         with st.expander("The source model"):
             tables.card(card, result.files.source.get("overlap"))
 
@@ -90,7 +92,7 @@ def _start_by_formula(result: RunResult) -> None:
         stores.library().dataset(run.workspace, run.dataset),
         source=run.source,
         request=run.request.changed(by_formula=True),
-        title=f"{run.title}, by formula",
+        title=f"By formula, {run.title}"[:MAX_NAME],
     )
     session.choose("run", started.run)
 
@@ -105,7 +107,6 @@ def _downloads(result: RunResult) -> None:
     if dataset is not None:
         inputs = partial(run_inputs, library, run, dataset, result.files.manifest)
     with st.container(horizontal=True):
-        report_button(run)
         if find_browser() is not None:
             page = report_page(run)
             downloads.file_button(

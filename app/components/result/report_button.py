@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable
 
 from app.components.result import learned_words
-from app.components.result.verdict_view import parent_title
 from app.components.shared import downloads, stores
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import DELETED_DATA, run_labels
 from app.components.shared.run_files import finished_runs, read_run
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import known_gaps
+from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.shell_commands import stored_command
 from bandgap.jobs.store import Job
@@ -66,6 +66,18 @@ def report_page(run: RunRow, *, prediction: str = "") -> Callable[[], str]:
         shapes=None if job is None else shapes_path(home, job.payload["dataset"]),
     )
     return lambda: report_html(home.run_folder(run.id), context)
+
+
+def parent_title(run: RunRow) -> str:
+    """Return the title of the run that a run refits, "a deleted run" if it was deleted.
+
+    Empty for other runs.
+    """
+    parent_id = parent_of(stores.jobs().job(run.workspace, run.job))
+    if not parent_id:
+        return ""
+    parent = stores.library().run(run.workspace, parent_id)
+    return "a deleted run" if parent is None else parent.title
 
 
 def file_stem(run: RunRow) -> str:

@@ -9,6 +9,7 @@ import streamlit as st
 from app import session
 from app.components.result import calibrator_view
 from app.components.result.more_draws import more_draws
+from app.components.result.report_button import parent_title, report_button
 from app.components.result.run_result import RunResult
 from app.components.shared import stores, words
 from app.components.shared.actions import carry_out
@@ -20,7 +21,7 @@ from bandgap.evaluation.result_verdict import State
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.estimates import TransferTimes
 from bandgap.jobs.next_step import OF_VERDICT, Step
-from bandgap.jobs.refitting import parent_of, request_for_all, start_refit
+from bandgap.jobs.refitting import request_for_all, start_refit
 from bandgap.jobs.rows import RunRow
 
 Colour = Literal["green", "orange", "red", "gray"]
@@ -68,21 +69,10 @@ def next_step_view(result: RunResult) -> Step:
                 label="Predict new structures",
                 icon=":material/batch_prediction:",
             )
+        report_button(result.run)
     if step.page == "result":
         st.caption(step.reason, width=720)
     return step
-
-
-def parent_title(run: RunRow) -> str:
-    """Return the title of the run that a run refits, "a deleted run" if it was deleted.
-
-    Empty for other runs.
-    """
-    parent_id = parent_of(stores.jobs().job(run.workspace, run.job))
-    if not parent_id:
-        return ""
-    parent = stores.library().run(run.workspace, parent_id)
-    return "a deleted run" if parent is None else parent.title
 
 
 def refit_caption(result: RunResult) -> None:

@@ -153,15 +153,10 @@ def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str,
     if gain and gain[0].source in sources:
         return gain[0].source, ""
     first = next(iter(sources.values()))
-    total = target.total
     n_known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).n_known
     if propose(target, n_known=n_known).transfers:
         return first.id, ""
-    which = f"all {total:,}" if not n_known else f"{total - n_known:,} of the {total:,}"
-    return NO_SOURCE, (
-        f"None is proposed, because {words.escaped(first.title)} was trained without an element of "
-        f"{which} structures."
-    )
+    return NO_SOURCE, "None is proposed: on crystals like yours none was measured to help."
 
 
 def with_method(
@@ -323,14 +318,14 @@ def start(
 def title_of(request: TransferRequest, dataset: Dataset, methods: Methods) -> str:
     """Return the initial name of a run: what, with unusual settings, on what, and when."""
     parts = (
+        request.by_formula and "By formula",
         methods[str(request.method)].title,
         request.conformal_share and f"{100 * request.conformal_share:.0f} % held back",
-        request.by_formula and "by formula",
         request.test_known and "tested on known elements",
         request.levels != "none" and f"{request.levels} levels",
         request.baseline and f"difference to {request.baseline}",
         request.features and f"own features{' alone' if request.preset else ''}",
-        f"{request.n} {dataset.name[:40]}",
+        f"{request.n} of {dataset.name[:40]}",
         time.strftime("%d %b %H:%M"),
     )
     return ", ".join(map(str, filter(None, parts)))[:MAX_NAME]

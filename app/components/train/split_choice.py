@@ -1,5 +1,6 @@
 """The split and the settings of the form that starts transfers."""
 
+import math
 from collections.abc import Mapping
 
 import streamlit as st
@@ -10,6 +11,7 @@ from app.components.shared.guide_links import help_link
 from bandgap.datasets.units import states_unit
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES, SUPERCELL
+from bandgap.evaluation.result_verdict import FEWEST_JUDGED
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset
@@ -49,8 +51,13 @@ def usual_n(available: int, dataset: Dataset, *, total: int, test_percent: int =
 
 
 def usual_test_percent(total: int) -> int:
-    """Return the initial share of the structures that is held out, in per cent."""
-    return 30 if total < 1000 else 20
+    """Return the initial share of the structures that is held out, in per cent.
+
+    It is enough to judge a run by, or half of the structures.
+    """
+    usual = 30 if total < 1000 else 20
+    enough = 5 * math.ceil(20 * FEWEST_JUDGED / total)
+    return min(max(usual, enough), 50)
 
 
 def n_held_out(total: int, percent: int) -> int:

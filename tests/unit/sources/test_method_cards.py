@@ -33,8 +33,8 @@ def test_cards_are_three_methods_with_errors_of_the_same_splits(
     rows = [card.measured for card in cards if card.measured]
     assert rows[0] is cards[0].measured and all(row.measured_with(rows[0]) for row in rows)
     assert basis_sentence(cards) == (
-        f"Errors (RMSE) on {target.kind} ({rows[0].conditions}), where the mean gap has "
-        f"{MEAN_GAP_RMSE_EV[target.kind]:.2f} eV."
+        f"Errors (RMSE) as measured on {target.kind} ({rows[0].conditions}), not on your data. "
+        f"The mean gap for each has {MEAN_GAP_RMSE_EV[target.kind]:.2f} eV there."
     )
 
 

@@ -78,7 +78,7 @@ def test_refit_learns_from_all_and_reports_the_test_of_its_parent(store):
     work_all(store.home)
     refit = store.run(started.run)
     assert store.state(refit) == "finished"
-    assert (refit.title, refit.request.n) == ("Frozen layers, refitted on all 24", 24)
+    assert (refit.title, refit.request.n) == ("Refitted on all 24, Frozen layers", 24)
     assert store.refit_of_parent() == refit
     assert parent_of(store.jobs.job(WS, refit.job)) == store.parent.id
     manifest = store.manifest(refit.id)
@@ -92,7 +92,9 @@ def test_refit_learns_from_all_and_reports_the_test_of_its_parent(store):
 
 def test_run_is_not_deleted_while_its_refit_waits_and_a_refit_without_it_fails(store):
     started = start_refit(store.jobs, store.library, store.parent)
-    with pytest.raises(InputError, match="refitted on all 24 is queued. Cancel it first"):
+    with pytest.raises(
+        InputError, match="Refitted on all 24, Frozen layers is queued. Cancel it first"
+    ):
         delete_run(store.jobs, store.library, store.parent)
     store.jobs.request_cancel(WS, started.job.id)
     delete_run(store.jobs, store.library, store.parent)
