@@ -34,9 +34,12 @@ def page() -> None:
     session.choose("runs", picked)
     rows = {id: run for id, run in finished.items() if run.dataset == finished[picked].dataset}
     data = names.get(finished[picked].dataset, DELETED_DATA)
-    st.caption(f"Runs on {words.escaped(data)}.")
     runs = _read(rows, labels, data)
     baseline = next((run for run in runs if run.id == picked), None)
+    text = f"Runs on {words.escaped(data)}."
+    if mean_gap := baseline and baseline.manifest.get("tested", {}).get("mean_gap_rmse_eV"):
+        text += f" The mean gap for every structure has an RMSE of {mean_gap:.2f} eV."
+    st.caption(text)
     pairs = []
     if baseline is not None:
         flags(runs, baseline)

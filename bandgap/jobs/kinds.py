@@ -40,7 +40,7 @@ KINDS: Final[Mapping[str, JobKind]] = {
     "label_calculations": JobKind("check", reads_files=True),
     "shapes": JobKind("reading", reads_files=True),
     "domain": JobKind("comparison"),
-    "transfer": JobKind("transfer", lane="long", fills_disk=True),
+    "transfer": JobKind("training", lane="long", fills_disk=True),
     "predict": JobKind("prediction", fills_disk=True),
     "propose": JobKind("proposal of molecules", lane="long", fills_disk=True),
     "train_source": JobKind("training of the source model", lane="long", fills_disk=True),

@@ -64,7 +64,7 @@ ADD_GAPS: Final = Step(
 PREDICT_WITHOUT_LABELS: Final = Step(
     "predict", "Predict their band gaps", "No gap is known: the shipped model needs none."
 )
-TRAIN: Final = Step("train", "Start a transfer", "The known gaps are enough to learn from.")
+TRAIN: Final = Step("train", "Train a model", "The known gaps are enough to learn from.")
 RESUME: Final = Step("train", "Resume the run", "The run was interrupted.")
 TRAIN_AGAIN: Final = Step(
     "train", "Train another way", "The last run failed; the page Train says why."

@@ -163,14 +163,14 @@ def test_start_queues_the_transfer_and_the_address_names_the_run(
     dataset = workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(30)
-    click(at, "Start the transfer")
+    click(at, "Start training")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.payload["dataset"] == dataset
     assert {
         key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")
     } == {
         "n": 30,
-        "n_test": 18,
+        "n_test": 21,
         "seed": 0,
         "conformal_share": 0.0,
     }
@@ -190,7 +190,7 @@ def test_start_with_too_few_structures_shows_an_error(visit: Visit, workspace: W
         == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one "
         "of the two."
     )
-    assert next(button for button in at.button if button.label == "Start the transfer").disabled
+    assert next(button for button in at.button if button.label == "Start training").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
 
 
@@ -203,7 +203,7 @@ def test_cancel_requests_the_end_of_the_job_and_shows_it(
     assert workspace.jobs.cancel_requested(job.id)
     assert "Ending the computation" in texts(at)
     workspace.jobs.end(job.id, "cancelled")
-    assert "The transfer was cancelled" in texts(visit("train", run=run))
+    assert "The training was cancelled" in texts(visit("train", run=run))
 
 
 def test_address_of_another_workspaces_run_warns_once_and_is_cleared(

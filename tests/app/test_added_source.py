@@ -70,7 +70,7 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     assert (
         box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
     )
-    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
+    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start training")
     work_all(workspace.home)
     (transfer,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert (transfer.state, transfer.error, transfer.payload["source"]) == (

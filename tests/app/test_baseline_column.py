@@ -59,7 +59,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     next(box for box in at.selectbox if box.label == "Learn the difference to").set_value(
         "gap_pbe_eV"
     ).run()
-    click(at, "Start the transfer")
+    click(at, "Start training")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.state == "finished", job.error

@@ -89,7 +89,7 @@ def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: 
     (slider,) = [s for s in at.slider if s.label == "Hold back for conformal intervals"]
     assert slider.value == 0
     slider.set_value(30)
-    click(at, "Start the transfer")
+    click(at, "Start training")
     newest = workspace.jobs.jobs(workspace.id, kinds=["transfer"])[0]
     assert newest.payload["request"]["conformal_share"] == 0.3
     assert "30 % held back, 39 " in newest.title

@@ -196,7 +196,7 @@ def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks
         title="Kernel ridge, no transfer",
     )
     assert next(box for box in at.selectbox if box.label == "Source model").value == "demo"
-    click(at, "Start the transfer")
+    click(at, "Start training")
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
     assert job.state == "finished", job.error
@@ -212,7 +212,7 @@ def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks
 def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     visit: Visit, foreign: Workspace
 ) -> None:
-    click(choose_ridge(visit("train", ws=foreign.id, source="demo")), "Start the transfer")
+    click(choose_ridge(visit("train", ws=foreign.id, source="demo")), "Start training")
     work_all(foreign.home)
     (error,) = visit("train", ws=foreign.id).error
     assert (
@@ -229,7 +229,7 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     work_all(foreign.home)
     at = visit("train", ws=foreign.id, source=at.query_params["source"])
     assert at.selectbox[1].options[1] == "trained on perovskites"
-    click(choose_ridge(at), "Start the transfer")
+    click(choose_ridge(at), "Start training")
     work_all(foreign.home)
     assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == [
         "finished",
@@ -250,7 +250,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(
     ]
     offered = {name.removesuffix(" (research)") for name in at.multiselect[0].options} | {*ticked}
     assert offered == {method.title for method in METHODS.values() if not method.transfers}
-    click(at, "Start the transfer")
+    click(at, "Start training")
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
     assert job.state == "finished", job.error

@@ -115,7 +115,7 @@ def figure(at: AppTest, index: int) -> dict[str, Any]:
 def test_train_page_shows_that_a_run_is_finished(visit: Visit, trained: Trained) -> None:
     at = visit("train", run=trained.bayesian)
     assert list(at.dataframe[0].value["state"]) == ["finished", "finished"]
-    assert "The transfer is finished after" in texts(at)
+    assert "The training is finished after" in texts(at)
     assert "See the result" in [link.proto.label for link in at.get("page_link")]
 
 

@@ -31,8 +31,8 @@ def test_of_several_methods_the_quickest_starts_first_and_the_page_follows_the_s
     workspace.add_labelled()
     at = tick(visit("train"), "Fine-tuning")
     other_tab = tick(visit("train"), "Fine-tuning")
-    click(click(at, "Start 2 transfers"), "Start 2 transfers")
-    click(other_tab, "Start 2 transfers")
+    click(click(at, "Start 2 trainings"), "Start 2 trainings")
+    click(other_tab, "Start 2 trainings")
     first, slow = transfers(workspace)
     assert first.payload["request"]["method"] == "fine_tune"
     assert slow.payload["request"]["method"] == "btl_pcp_pe"

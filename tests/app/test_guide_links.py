@@ -70,6 +70,6 @@ def test_value_of_a_widget_stays_when_a_choice_of_the_session_changes(
     workspace.add_labelled()
     at = visit("train")
     held_out(at).set_value(20)
-    next(button for button in at.button if button.label == "Start the transfer").click().run()
+    next(button for button in at.button if button.label == "Start training").click().run()
     assert at.query_params["run"]
     assert held_out(at).value == 20

@@ -47,7 +47,7 @@ def test_panel_shows_how_a_job_ended_after_drawing(workspace: Workspace) -> None
     at.session_state["as drawn"] = job
     at.run()
     assert not at.exception and not at.button
-    assert at.warning[0].value.startswith("The transfer was cancelled")
+    assert at.warning[0].value.startswith("The training was cancelled")
 
 
 def test_waiting_job_shows_its_place_and_expected_start_on_top_of_the_list(

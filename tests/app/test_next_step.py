@@ -209,12 +209,12 @@ EMPTY: list[tuple[str, Change, str, str, Change]] = [
         add_demo,
     ),
     ("19 known gaps", add_few_gaps, "Give structures their gaps", "Data", add_demo),
-    ("60 known gaps", add_demo, "Start a transfer", "Train", train),
+    ("60 known gaps", add_demo, "Train a model", "Train", train),
     ("run waits", queue_training, "", "", end),
     ("run failed", fail_training, "Train another way", "Train", train),
     ("run interrupted", interrupt_training, "Resume the run", "Train", train),
     ("metals", train_on_metals, "Refit on all labels", "Result", refit),
-    ("run cancelled", cancel_training, "Start a transfer", "Train", train),
+    ("run cancelled", cancel_training, "Train a model", "Train", train),
 ]
 TRAINED: list[tuple[str, Change, str, str, Change]] = [
     ("large error", with_large_error, "Train another way", "Train", train),

@@ -31,7 +31,7 @@ def test_method_of_another_package_is_trained_from_the_page(
     workspace.add_labelled()
     register_methods(workspace.library)
     at = visit("train", source="none")
-    click(choose_only(at, "Mean of the labels"), "Start the transfer")
+    click(choose_only(at, "Mean of the labels"), "Start training")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert (job.state, job.payload["request"]["method"]) == ("finished", "outside_mean"), job.error

@@ -32,7 +32,7 @@ def test_table_is_learned_from_alone_and_predicted_with(visit: Visit, workspace:
     upload(at, "Your own features", [("mine.csv", features(N), "text/csv")])
     at.run()
     next(b for b in at.checkbox if b.label == "Learn from your own features alone").check().run()
-    click(at, "Start the transfer")
+    click(at, "Start training")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.state == "finished", job.error

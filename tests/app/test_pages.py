@@ -47,7 +47,7 @@ def test_train_page_with_data_offers_every_method_and_one_primary_button(
         "Fine-tuning",
     ]
     assert "waters (60 labelled structures)" in at.selectbox[0].options
-    assert [button.label for button in at.button] == ["Start the transfer"]
+    assert [button.label for button in at.button] == ["Start training"]
     assert at.button[0].proto.type == "primary"
 
 
@@ -107,7 +107,7 @@ def test_train_page_of_a_dead_worker_says_interrupted(visit: Visit, workspace: W
     workspace.make_running(job)
     with workspace.jobs.database.writing() as connection:
         connection.execute("UPDATE job SET heartbeat = heartbeat - 60 WHERE id = ?", (job.id,))
-    assert "The transfer was interrupted. The worker stopped answering" in texts(
+    assert "The training was interrupted. The worker stopped answering" in texts(
         visit("train", run=run)
     )
 

@@ -105,7 +105,7 @@ def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active
     work_all(workspace.home)
     at.run()
     assert at.title[0].value == "Result"
-    assert "The transfer is finished after" in texts(at)
+    assert "The training is finished after" in texts(at)
     assert visit("train", run=refit.id).title[0].value == "Train"  # not for a later visit
 
 

@@ -249,7 +249,7 @@ def test_transfer_from_a_trained_source_finishes_and_names_its_data(
     example, source = trained_source
     at = visit("train", ws=example.id, source=source)
     assert next(box for box in at.selectbox if box.label == "Source model").value == source
-    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
+    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start training")
     work_all(example.home)
     (job,) = example.jobs.jobs(example.id, kinds=["transfer"])
     assert (job.state, job.error, job.payload["source"]) == ("finished", "", source)

@@ -83,7 +83,7 @@ def test_several_methods_become_several_runs_with_the_same_split(
 ) -> None:
     workspace.add_labelled()
     at = tick(visit("train"), "Fine-tuning")
-    click(at, "Start 2 transfers")
+    click(at, "Start 2 trainings")
     jobs = transfers(workspace)
     assert sorted(job.payload["request"]["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
     split = ("n", "n_test", "seed", "by_formula", "conformal_share")
@@ -95,9 +95,9 @@ def test_several_methods_become_several_runs_with_the_same_split(
 def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = tick(visit("train"), "Fine-tuning")
-    click(click(at, "Start 2 transfers"), "Start 2 transfers")
+    click(click(at, "Start 2 trainings"), "Start 2 trainings")
     other_tab = tick(visit("train"), "Fine-tuning")
-    click(other_tab, "Start 2 transfers")
+    click(other_tab, "Start 2 trainings")
     assert len(transfers(workspace)) == 2
 
 
@@ -105,16 +105,16 @@ def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
     visit: Visit, workspace: Workspace
 ) -> None:
     workspace.add_labelled()
-    at = click(visit("train"), "Start the transfer")
+    at = click(visit("train"), "Start training")
     workspace.make_running(transfers(workspace)[0])
     workspace.jobs.end(transfers(workspace)[0].id, "finished")
-    click(at, "Start the transfer")
+    click(at, "Start training")
     assert (
         "Finished before with the same settings and seed, which give the same result: BTL\\-PCP"
         in texts(at)
     )
     next(i for i in at.number_input if i.label == "Seed").set_value(1)
-    click(at, "Start the transfer")
+    click(at, "Start training")
     assert [job.payload["request"]["seed"] for job in transfers(workspace)] == [1, 0]
 
 
@@ -200,7 +200,7 @@ def test_default_run_learns_from_all_that_is_not_held_out(
     at.number_input[0].set_value(200).run()
     assert "200 are learned from, 91 held out for the test, 12 unused" in texts(at)
     at.number_input[0].set_value(None).run()
-    click(at, "Start the transfer")
+    click(at, "Start training")
     request = transfers(workspace)[0].payload["request"]
     assert (request["n"], request["n_test"]) == (212, 91)
 
@@ -228,7 +228,7 @@ def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace)
     workspace.add_labelled()
     at = visit("train")
     at.selectbox(key="train-split-by").set_value("whole formulas").run()
-    click(at, "Start the transfer")
+    click(at, "Start training")
     (job,) = transfers(workspace)
     assert job.payload["request"]["by_formula"] is True
     assert job.title.startswith("By formula, BTL-PCP, 39 of waters, ")
@@ -244,7 +244,7 @@ def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Works
     again, before = transfers(workspace)
     assert (again.subject, again.payload, before.id) == (run, job.payload, job.id)
     assert [r.job for r in workspace.library.runs(workspace.id)] == [again.id]
-    assert "running" not in texts(at) and primary(at) == ["Start the transfer"]
+    assert "running" not in texts(at) and primary(at) == ["Start training"]
 
 
 def test_interrupted_run_without_checkpoint_restarts(visit: Visit, workspace: Workspace) -> None:
@@ -318,7 +318,7 @@ def test_ended_run_shows_its_end_and_offers_a_restart(
     workspace.make_running(job)
     workspace.jobs.end(job.id, state, error="no" if state == "failed" else "")
     at = visit("train", run=run)
-    assert {"cancelled": "The transfer was cancelled", "failed": "no"}[state] in texts(at)
+    assert {"cancelled": "The training was cancelled", "failed": "no"}[state] in texts(at)
     assert "Start it again" in [button.label for button in at.button]
 
 
@@ -341,7 +341,7 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     with_gaussian_process(workspace, installed=True)
     at = choose_only(visit("train"), "Gaussian process", "Fine-tuning")
     levels_box(at).set_value("GFN1-xTB").run()
-    click(at, "Start 2 transfers")
+    click(at, "Start 2 trainings")
     jobs = transfers(workspace)
     assert {job.title.rpartition(", 39 of waters, ")[0] for job in jobs} == {
         f"{m}, GFN1-xTB levels" for m in ("Gaussian process", "Fine-tuning")
@@ -360,7 +360,7 @@ def test_chosen_levels_are_in_the_request_and_in_the_name(
     workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
     at = visit("train")
     levels_box(at).set_value(levels).run()
-    click(at, "Start the transfer")
+    click(at, "Start training")
     (job,) = transfers(workspace)
     assert job.payload["request"]["levels"] == levels
     assert job.title.startswith(f"Gaussian process, {levels} levels, 39 of waters, ")

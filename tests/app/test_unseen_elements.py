@@ -60,7 +60,7 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     assert not at.error and "24 are learned from, 16 held out" in texts(at)
     at.number_input[0].set_value(20).run()
     assert not at.error
-    click(at, "Start 2 transfers")
+    click(at, "Start 2 trainings")
     payloads = {job.payload["request"]["method"]: job.payload for job in transfers(workspace)}
     assert [
         payloads[name]["request"]["test_known"] for name in ("fine_tune", "last_layer_ridge")
@@ -93,7 +93,7 @@ def test_methods_that_take_every_structure_are_tested_on_all(
     at = open_form(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
     assert "Such structures are left out by no chosen method." in texts(at)
     assert "All runs are tested on the same structures" not in texts(at)
-    click(at, "Start 2 transfers")
+    click(at, "Start 2 trainings")
     assert not any(job.payload["request"]["test_known"] for job in transfers(workspace))
 
 
@@ -107,7 +107,7 @@ def test_source_that_knows_no_structure_does_not_prevent_the_start(
     at = open_form(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert "New to the source model: Se (in 30 structures)." in texts(at) and not at.error
     assert "All runs are tested on the same structures" not in texts(at)
-    click(at, "Start 2 transfers")
+    click(at, "Start 2 trainings")
     assert not any(job.payload["request"]["test_known"] for job in transfers(workspace))
 
 

@@ -113,11 +113,11 @@ def tick_only(page: Page, *titles: str, until_now: str) -> None:
 
 def start(page: Page, *, runs: int = 1) -> None:
     """Start the chosen transfers and wait for the end of the first."""
-    label = "Start the transfer" if runs == 1 else f"Start {runs} transfers"
+    label = "Start training" if runs == 1 else f"Start {runs} trainings"
     button = page.get_by_role("button", name=label)
     expect_ready(page, "Train")
     button.click()
-    expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
+    expect(page.get_by_text("The training is finished")).to_be_visible(timeout=TRAINED_MS)
 
 
 def predict(page: Page, name: str, archive: bytes, *, n: int) -> list[dict[str, str]]:

@@ -177,7 +177,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     workspace, _ = dashboard.new_workspace(name="crystals")
     page.goto(dashboard.at(ws=workspace))
     expect_settled(page, "Home")
-    tab_to(page, page.get_by_role("button", name="Start a transfer"))
+    tab_to(page, page.get_by_role("button", name="Train a model"))
     page.keyboard.press("Enter")
     expect_settled(page, "Train")
     stops = tab_to(page, page.get_by_label("Labelled structures", exact=True))
@@ -192,8 +192,8 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
         stops += tab_to(page, page.get_by_label(label, exact=True))
         replace_number(page, sockets[-1], SHORT[label])
     count, *lengths = SHORT
-    expect_order(stops, ["Target data", "Source model", count, "Start the transfer", *lengths])
-    tab_to(page, page.get_by_role("button", name="Start the transfer"), key="Shift+Tab")
+    expect_order(stops, ["Target data", "Source model", count, "Start training", *lengths])
+    tab_to(page, page.get_by_role("button", name="Start training"), key="Shift+Tab")
     page.keyboard.press("Enter")
     forward = page.get_by_role("link", name="Predict new structures")
     expect(forward).to_be_visible()
@@ -264,7 +264,7 @@ def test_closed_page_comes_back_by_its_address(
         again = context.new_page()
         again.goto(address)
         expect(again.get_by_role("heading", name=RIDGE, exact=True)).to_be_visible()
-        expect(again.get_by_text("The transfer is finished after")).to_be_visible()
+        expect(again.get_by_text("The training is finished after")).to_be_visible()
         again.get_by_role("link", name="See the result").click()
         expect(
             again.get_by_text("held-out structures to judge the run by")

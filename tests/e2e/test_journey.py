@@ -63,7 +63,7 @@ def start_training(page: Page, *, n: int, iterations: int, clicks: int = 1) -> N
     page.get_by_text("More settings").click()
     page.get_by_label("Warm-up iterations", exact=True).fill(str(iterations))
     page.get_by_label("Draws of each chain", exact=True).fill(str(iterations))
-    page.get_by_role("button", name="Start the transfer").click(click_count=clicks)
+    page.get_by_role("button", name=re.compile("^Start ")).click(click_count=clicks)
 
 
 def predict_files(page: Page, files: dict[str, str]) -> None:
@@ -84,7 +84,7 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
     use_demo_data(page, server)
     page.get_by_role("link", name="Train", exact=True).click()
     start_training(page, n=30, iterations=20)
-    expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
+    expect(page.get_by_text("The training is finished")).to_be_visible(timeout=TRAINED_MS)
     page.get_by_role("link", name="Predict new structures").click()
     predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})
     expect(page.get_by_text("1 structure predicted")).to_be_visible(timeout=TRAINED_MS)
@@ -118,7 +118,7 @@ def test_training_survives_the_death_of_its_worker_and_a_reload_until_cancelled_
     with store.database.reading() as connection:
         (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()
     os.kill(pid, signal.SIGKILL)
-    expect(page.get_by_text("The transfer was interrupted.")).to_be_visible(timeout=2 * SOON_MS)
+    expect(page.get_by_text("The training was interrupted.")).to_be_visible(timeout=2 * SOON_MS)
     page.get_by_role(
         "button", name=re.compile("Resume from the last checkpoint|Start it again")
     ).click()
@@ -131,7 +131,7 @@ def test_training_survives_the_death_of_its_worker_and_a_reload_until_cancelled_
     expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
     page.get_by_role("button", name="Cancel", exact=True).press("Enter")
     for tab in (page, other):
-        expect(tab.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+        expect(tab.get_by_text("The training was cancelled")).to_be_visible(timeout=SOON_MS)
     other.close()
 
 
@@ -152,11 +152,11 @@ def test_page_opened_before_the_worker_has_registered_continues_by_itself(
         expect(page.get_by_text("this page then continues by itself")).to_be_visible(
             timeout=SOON_MS
         )
-        expect(page.get_by_role("button", name="Start the transfer")).to_have_count(0)
+        expect(page.get_by_role("button", name="Start training")).to_have_count(0)
     finally:
         library.register_methods(methods)
         library.register_sources(sources)
-    expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_role("button", name="Start training")).to_be_visible(timeout=SOON_MS)
     expect(page.get_by_text("this page then continues by itself")).to_have_count(0)
 
 

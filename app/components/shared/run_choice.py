@@ -67,7 +67,8 @@ def choose(
         ids,
         index=index,
         format_func=names.__getitem__,
-        key=f"{key}-{ids[index]}-{len(ids)}" if key else None,
+        # with the name, as the browser would show the old one after a change
+        key=f"{key}-{ids[index]}-{len(ids)}-{names[ids[index]]}" if key else None,
         width=width,
         help=help or None,
         label_visibility="visible" if is_labelled else "collapsed",

@@ -193,7 +193,7 @@ def start_button(
     times = {name: estimate.seconds for name, estimate in estimates.items()}
     if problem:
         st.error(words.escaped_sentence(problem))
-    label = "Start the transfer" if len(requests) < 2 else f"Start {len(requests)} transfers"
+    label = "Start training" if len(requests) < 2 else f"Start {len(requests)} trainings"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(
