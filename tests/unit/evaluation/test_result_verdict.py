@@ -1,7 +1,6 @@
 """The verdict on a run: one test for each rule, and its false alarms by simulation."""
 
 import re
-import re
 from dataclasses import replace
 
 import numpy as np
