@@ -18,7 +18,7 @@ def report(
         str, typer.Option(metavar="TEXT", help="Title of the report. Default: the method.")
     ] = "",
 ) -> None:
-    """Write a report of a run: data, split, error, figures, settings, methods text, citations.
+    """Write one page on a run: error, figures, comparison with the mean gap, methods, citations.
 
     The file needs no network. It contains nothing that is not in RUN. A PDF is printed by an
     installed Chromium, Chrome or Edge.
