@@ -23,10 +23,10 @@ from plotly.offline import get_plotlyjs
 from safetensors.numpy import load_file
 
 from bandgap import plots
-from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.evaluation.calibrators import load_calibrator
 from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, tested_ids
 from bandgap.evaluation.learning_curve import load_curve
-from bandgap.evaluation.metal_tables import THRESHOLD, confusion_table, p_metal_table
+from bandgap.evaluation.metal_tables import THRESHOLD, p_metal_table
 from bandgap.evaluation.paired import common_rows, interval_text
 from bandgap.evaluation.reliability import coverage_of, coverage_table
 from bandgap.evaluation.result_verdict import result_verdict
@@ -35,6 +35,7 @@ from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import BandgapError
 from bandgap.plots.thumbnails import thumbnail
 from bandgap.predictions.store import QUANTILES, load_predictions
+from bandgap.predictions.table import Predictions
 from bandgap.runs.methods_text import cited_works, methods_text
 from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
 from bandgap.storage.manifests import LEARNING_CURVE, RECORD, SUMMARIES, read_manifest
@@ -142,12 +143,9 @@ def report_html(folder: Path, context: ReportContext) -> str:
         "refit": refit_sentence(manifest, parent=context.parent or str(manifest["refit"]["parent"]))
         if "refit" in manifest
         else "",
-        "calibrator": calibrator,
         "methods": methods_text(manifest, calibrator=calibrator),
         "cited_works": cited_works(manifest),
-        "settings": dict(_flat(manifest["request"])) | dict(_flat(manifest["config"])),
-        "curve": curve,
-        "figures": figures,
+        "settings": json.dumps({"request": manifest["request"], "method": manifest["config"]}),
         "compared": [],
         "predicted": [],
     }
@@ -157,21 +155,21 @@ def report_html(folder: Path, context: ReportContext) -> str:
         gaps_eV = heldout.gaps_eV if gaps_eV is None else gaps_eV
         values["verdict"] = result_verdict(heldout, manifest)
         values["compared"] = _compared(heldout, manifest, values["title"], context.other_runs)
-        if heldout.predictions.p_metal is not None:
-            values["confusion"] = confusion_table(heldout)
         figures |= _test_figures(heldout)
     if gaps_eV is not None:
-        caption = f"The {gaps_eV.size:,} known gaps."
-        values["figures"] = {caption: plots.gap_histogram(gaps_eV)} | figures
-    values["figures"] |= _layers(folder)
+        figures = {f"The {gaps_eV.size:,} known gaps.": plots.gap_histogram(gaps_eV)} | figures
+    figures |= _layers(folder)
     if curve is not None:
-        values["figures"][curve.sentence()] = plots.error_by_labels_figure(curve.table(), n=curve.n)
-    for figure in values["figures"].values():
+        figures[curve.sentence()] = plots.error_by_labels_figure(curve.table(), n=curve.n)
+    for figure in figures.values():
         figure.update_layout(height=_HEIGHT)
     if context.prediction is not None:
-        predicted = load_predictions(context.prediction / QUANTILES)
-        values["n_predicted"] = len(predicted)
-        values["predicted"] = list(_predicted(context, calibrator))
+        predictions = load_predictions(context.prediction / QUANTILES)
+        if calibrator is not None:
+            predictions = calibrator.apply(predictions)
+        values["n_predicted"] = len(predictions)
+        values["predicted"] = list(_predicted(predictions, context.shapes))
+    values["figures"] = figures
     return _TEMPLATE.render(values, nonce=secrets.token_urlsafe(), plotly=get_plotlyjs())
 
 
@@ -252,18 +250,14 @@ def _compared(
     return rows
 
 
-def _predicted(context: ReportContext, calibrator: Calibrator | None) -> Iterator[dict[str, str]]:
+def _predicted(predictions: Predictions, shapes: Path | None) -> Iterator[dict[str, str]]:
     """Yield the rows of the table of predictions, each with the address of its picture."""
-    assert context.prediction is not None
-    predictions = load_predictions(context.prediction / QUANTILES)
-    if calibrator is not None:
-        predictions = calibrator.apply(predictions)
     lower, upper = predictions.interval(LEVEL)
     for row in range(min(len(predictions), MOST_PREDICTED)):
         mean = float(predictions.mean_eV[row])
         is_metal = predictions.p_metal is not None and predictions.p_metal[row] >= THRESHOLD
         yield {
-            "picture": _picture(context.shapes, row),
+            "picture": _picture(shapes, row),
             "structure": predictions.ids[row],
             "formula": predictions.formulas[row],
             "gap (eV)": "metal" if is_metal else "" if math.isnan(mean) else f"{mean:.2f}",
@@ -283,12 +277,3 @@ def _picture(shapes: Path | None, row: int) -> str:
     if shape is None:
         return ""
     return f"data:image/svg+xml;base64,{base64.b64encode(thumbnail(shape).encode()).decode()}"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every setting as text; those of a nested setting have its name in front."""
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)

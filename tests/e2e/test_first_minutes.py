@@ -43,10 +43,10 @@ def printed(visitor: Visitor) -> None:
     minutes, seconds = (
         re.search(rf"(\d+) {unit}\b", visitor.steps[k - 1].text) for unit in ("min", "s")
     )
-    told = 60.0 * int(minutes[1] if minutes else 0) + int(seconds[1] if seconds else 0)
-    sys.stdout.write(f"the transfer took {spent:.0f} s, said before: {told:.0f} s\n")
+    estimate_s = 60.0 * int(minutes[1] if minutes else 0) + int(seconds[1] if seconds else 0)
+    sys.stdout.write(f"the transfer took {spent:.0f} s, said before: {estimate_s:.0f} s\n")
     if IS_QUIET:
-        assert told / 2 <= spent <= 2 * told
+        assert estimate_s / 2 <= spent <= 2 * estimate_s
 
 
 def test_demo_leads_to_a_report_in_six_clicks(page: Page, address: str) -> None:
