@@ -180,7 +180,7 @@ def _train(visitor: Visitor, start: str) -> None:
     """Start the proposed transfers, wait for their result, and go to the page Predict."""
     visitor.see(TOLD)
     visitor.press(start)
-    visitor.see("The largest errors")  # the page Result, which opens by itself
+    visitor.see("Mark a row to see its structure")  # the page Result, which opens by itself
     visitor.press("Predict new structures")
     visitor.see("Band gaps of new structures", timeout_ms=SHORT_MS)
 
