@@ -255,13 +255,13 @@ def interval_text(heldout: HeldOut, curve: CurveVerdict) -> str:
         return text
     if not curve.ranges:
         return f"{text}, and over all levels they are {side_of(heldout, curve)} by more than chance"
-    if not any(place.lowest <= LEVEL <= place.highest for place in curve.ranges):
-        text += ", which may be chance"
+    is_within_chance = not any(place.lowest <= LEVEL <= place.highest for place in curve.ranges)
+    text += ", which may be chance, but " if is_within_chance else " and "
     places = [
         f"those of {100 * place.lowest:.0f} to {100 * place.highest:.0f} % are {place.side}"
         for place in curve.ranges
     ]
-    return f"{text}, but {' and '.join(places)}"
+    return text + " and ".join(places)
 
 
 def side_of(heldout: HeldOut, curve: CurveVerdict) -> str:

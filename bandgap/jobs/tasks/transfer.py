@@ -7,6 +7,7 @@ from typing import Any
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Progress
 from bandgap.jobs import resuming
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.home import Home
 from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
 from bandgap.jobs.refitting import parent_folder
@@ -33,7 +34,8 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     set_threads()
     library, dataset = dataset_of(job, home)
     request = TransferRequest.of(job.payload["request"])
-    data = labelled_set(library, dataset, request, progress=progress)
+    licence = str(dataset.labels.get("source", "")) if dataset.origin in DEMOS else ""
+    data = labelled_set(library, dataset, request, licence=licence, progress=progress)
     source = job.payload["source"]
     source_folder = None if source == NO_SOURCE else source_path(library, job.workspace, source)
     checkpoints = resuming.checkpoint_folder(home, job.payload)

@@ -93,7 +93,7 @@ def test_chains_that_have_not_agreed_are_named_first():
 def test_intervals_that_chance_does_not_explain_are_named(stated, side):
     verdict = result_verdict(heldout_of(stated=stated), AGREED | MEAN)
     assert (verdict.state, verdict.word) == ("fair", f"Intervals {side}")
-    assert re.search(rf", but those of \d+ to \d+ % are {side}", verdict.sentence)
+    assert re.search(rf" (but|and) those of \d+ to \d+ % are {side}", verdict.sentence)
 
 
 def test_calibrated_runs_are_rarely_called_miscalibrated():
