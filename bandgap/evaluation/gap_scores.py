@@ -24,7 +24,6 @@ def gap_figures(
     lower: Floats,
     upper: Floats,
     point: Floats,
-    level: float = 0.95,
 ) -> dict[str, float]:
     """Return errors, scores, coverage and width of predictions on known gaps, by the names in runs.
 
@@ -39,29 +38,24 @@ def gap_figures(
     distribution
         Predictive distributions of the n gaps.
     lower, upper
-        Ends of the intervals of `level`, (n,), in eV.
+        Ends of the 95 % intervals, (n,), in eV.
     point
         Point predictions, (n,), in eV.
     """
-    centres = distribution.centres_eV
-    sds = distribution.sds_eV
+    p_metal = distribution.p_metal
+    components = {"means": distribution.centres_eV, "sds": distribution.sds_eV}
     figures = {"rmse_eV": rmse(gaps_eV, point), "mae_eV": mae(gaps_eV, point)}
-    if distribution.p_metal is None:
-        figures["nll"] = nll_mixture(gaps_eV, centres, sds=sds)
+    if p_metal is None:
+        figures["nll"] = nll_mixture(gaps_eV, **components)
     else:
         figures["nll"] = -float(distribution.log_scores(gaps_eV).mean())
-    is_uncut = distribution.p_metal is None and (gaps_eV < 0).any()
-    figures["crps_eV"] = (
-        crps_mixture(gaps_eV, centres, sds=sds)
-        if is_uncut
-        else float(distribution.crps_eV(gaps_eV).mean())
-    )
-    percent = f"{100 * level:g}"
-    figures[f"coverage_{percent}"] = coverage(gaps_eV, lower, upper=upper)
-    figures[f"width_{percent}_eV"] = mean_width(lower, upper)
-    if distribution.p_metal is not None:
-        figures |= metal_figures(gaps_eV, distribution.p_metal)
-    return figures
+    if p_metal is None and (gaps_eV < 0).any():
+        figures["crps_eV"] = crps_mixture(gaps_eV, **components)
+    else:
+        figures["crps_eV"] = float(distribution.crps_eV(gaps_eV).mean())
+    figures["coverage_95"] = coverage(gaps_eV, lower, upper=upper)
+    figures["width_95_eV"] = mean_width(lower, upper)
+    return figures if p_metal is None else figures | metal_figures(gaps_eV, p_metal)
 
 
 def metal_figures(gaps_eV: ArrayLike, p_metal: ArrayLike) -> dict[str, float]:

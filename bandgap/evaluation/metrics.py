@@ -216,40 +216,6 @@ def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
     return float(np.sum(np.diff(x) * 0.5 * np.where(is_crossing, squares, size)))
 
 
-def evaluate_predictions(
-    y: ArrayLike,
-    means: ArrayLike,
-    *,
-    sds: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    level: float = 0.95,
-    point: ArrayLike | None = None,
-) -> dict[str, float]:
-    """Return all errors and scores of a set of predictions from its draws.
-
-    The keys are those that runs and `demo --json` store.
-
-    Parameters
-    ----------
-    y
-        Known gaps, (n,), in eV.
-    means, sds
-        Components of the predictive mixture, (draw, n), and (draw,) or (draw, n), in eV.
-    lower, upper
-        Ends of the intervals, (n,), in eV.
-    level
-        Coverage that the intervals state.
-    point
-        Point predictions, (n,), in eV. Default: the mean over draws.
-    """
-    observed, centres, spreads = _mixture(y, means, sds)
-    figures = _point_figures(observed, centres.mean(axis=0) if point is None else point)
-    figures["nll"] = nll_mixture(observed, centres, sds=spreads)
-    figures["crps_eV"] = crps_mixture(observed, centres, sds=spreads)
-    return figures | _interval_figures(observed, lower, upper, level)
-
-
 def evaluate_gaussian(
     y: ArrayLike,
     mean: ArrayLike,
@@ -259,25 +225,17 @@ def evaluate_gaussian(
     upper: ArrayLike,
     level: float = 0.95,
 ) -> dict[str, float]:
-    """Return the figures of `evaluate_predictions` from means and standard deviations (n,) alone.
+    """Return errors and scores of means and standard deviations (n,), by the names in runs.
 
-    NLL and CRPS are those of a normal distribution.
+    NLL and CRPS are those of a normal distribution. `lower` and `upper` (n,) are the ends of the
+    intervals of `level`.
     """
-    figures = _point_figures(y, mean)
-    figures["nll"] = nll_gaussian(y, mean, sd=sd)
-    figures["crps_eV"] = crps_gaussian(y, mean, sd=sd)
-    return figures | _interval_figures(y, lower, upper, level)
-
-
-def _point_figures(y: ArrayLike, mean: ArrayLike) -> dict[str, float]:
-    return {"rmse_eV": rmse(y, mean), "mae_eV": mae(y, mean)}
-
-
-def _interval_figures(
-    y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float
-) -> dict[str, float]:
     percent = f"{100 * level:g}"
     return {
+        "rmse_eV": rmse(y, mean),
+        "mae_eV": mae(y, mean),
+        "nll": nll_gaussian(y, mean, sd=sd),
+        "crps_eV": crps_gaussian(y, mean, sd=sd),
         f"coverage_{percent}": coverage(y, lower, upper=upper),
         f"width_{percent}_eV": mean_width(lower, upper),
     }

@@ -20,12 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.datasets.table import elements_of
+from bandgap.datasets.table import learnable_without_features
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.block_settings import GraphBody
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.graphs import graph_of
-from bandgap.descriptors.mbtr import obstacle
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -33,14 +32,13 @@ from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.perceptron import NetworkConfig, Params, forward
 from bandgap.networks.training import ADAM_EPS, Epoch, TrainingConfig
 from bandgap.sources.model import SourceConfig
+from bandgap.sources.no_source import elements_to_learn
 from bandgap.sources.one_set import first_state
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_result_folder
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
-    from ase import Atoms
-
     from bandgap.networks.megnet import Graphs
 
 # Widths of the source network on top.
@@ -127,12 +125,13 @@ def train_graph_source_run(
     """
     check_result_folder(Path(out), kind="source")
     source_config = config or SourceConfig(hidden=HIDDEN)
-    if graph is None:
-        graph = GraphConfig(_elements(records, gaps_eV))
-    rows = _usable(records, gaps_eV, DescriptorConfig(graph=GraphBody(graph, "")))
+    graph = graph or GraphConfig(tuple(elements_to_learn(records, gaps_eV)))
+    table = learnable_without_features(
+        records, gaps_eV, descriptor=DescriptorConfig(graph=GraphBody(graph, ""))
+    )
     trained = train_body(
-        [records[k] for k in rows],
-        np.asarray(gaps_eV, dtype=np.float64)[rows],
+        table.records,
+        table.gaps_eV,
         graph=graph,
         hidden=source_config.hidden,
         training=source_config.training,
@@ -301,61 +300,14 @@ class _Pair:
         return self._y[rows.to(self.device)] - forward(self._head, self._network(batch))
 
 
-def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[int]:
-    """Return the rows of usable structures with a gap; raise InputError if there are none."""
-    if len(records) != len(gaps_eV):
-        raise InputError(
-            f"{len(records)} structures but {len(gaps_eV)} gaps: "
-            "one gap (or NaN) for each is expected."
-        )
-    rows = [
-        k
-        for k, record in enumerate(records)
-        if record.status != "refused" and np.isfinite(gaps_eV[k])
-    ]
-    if not rows:
-        raise InputError(
-            f"None of {len(records)} structures can be learned from: no structure has a gap."
-        )
-    return rows
-
-
-def _elements(
-    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
-) -> tuple[str, ...]:
-    return tuple(
-        sorted(set().union(*(elements_of(records[k]) for k in _labelled(records, gaps_eV))))
-    )
-
-
-def _usable(
-    records: Sequence[StructureRecord],
-    gaps_eV: NDArray[np.floating[Any]],
-    descriptor: DescriptorConfig,
-) -> list[int]:
-    """Return the rows that the descriptor accepts; raise InputError if there are none."""
-    reasons = {k: obstacle(_atoms(records[k]), descriptor) for k in _labelled(records, gaps_eV)}
-    rows = [k for k, reason in reasons.items() if reason is None]
-    if not rows:
-        first = next(iter(reasons.values()))
-        raise InputError(
-            f"None of {len(records)} structures can be learned from: the first one {first}"
-        )
-    return rows
-
-
-def _atoms(record: StructureRecord) -> "Atoms":
-    assert record.atoms is not None  # because it is not refused
-    return record.atoms
-
-
 def _graphs(
     records: Sequence[StructureRecord], graph: GraphConfig, progress: Progress
 ) -> list["Graphs"]:
     """Return the graphs of structures."""
     graphs = []
     for k, record in enumerate(records):
-        graphs.append(graph_of(_atoms(record), graph))
+        assert record.atoms is not None  # because it is not refused
+        graphs.append(graph_of(record.atoms, graph))
         if k % UPDATE_EVERY == 0:
             progress(Update("building graphs", k, len(records)))
     return graphs

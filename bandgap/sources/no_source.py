@@ -56,6 +56,18 @@ def labelled_elements(
     return sorted(elements)
 
 
+def elements_to_learn(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> list[str]:
+    """Return `labelled_elements`. Raises InputError if no structure is usable and has a gap."""
+    elements = labelled_elements(records, gaps_eV)
+    if not elements:
+        raise InputError(
+            f"None of {len(records)} structures can be learned from: none is usable and has a gap."
+        )
+    return elements
+
+
 def descriptor_for_labelled(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> DescriptorConfig:
@@ -64,11 +76,7 @@ def descriptor_for_labelled(
     It contains up to two installed potentials that know them. Raises InputError if no structure is
     usable and has a gap.
     """
-    elements = labelled_elements(records, gaps_eV)
-    if not elements:
-        raise InputError(
-            f"None of {len(records)} structures can be learned from: none is usable and has a gap."
-        )
+    elements = elements_to_learn(records, gaps_eV)
     first, second = potentials_for(elements)
     return descriptor_for(elements, potential=first, second_potential=second)
 

@@ -8,7 +8,7 @@ from bandgap.evaluation.calibration import coverage_curve, pit
 from bandgap.evaluation.calibrators import fit_calibrator
 from bandgap.evaluation.gap_scores import area_under_roc, gap_figures, metal_figures
 from bandgap.evaluation.heldout import HeldOut, crps_each, figures_at
-from bandgap.evaluation.metrics import evaluate_predictions
+from bandgap.evaluation.metrics import crps_mixture, nll_mixture
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.gap_distribution import GapDistribution
@@ -72,17 +72,14 @@ def test_figures_with_metals_are_those_of_the_distribution():
     assert 0.93 < figures["coverage_95"] < 0.99 and "auc_metal" in figures
 
 
-def test_figures_without_metals_change_in_the_crps_alone():
+def test_figures_without_metals_are_those_of_the_mixture_cut_at_zero():
     y = np.abs(RNG.normal(1.0, 0.5, N))
     plain = GapDistribution(CENTRES - 1.0, SDS)
     lower, upper = plain.interval(0.95)
-    ends = {"lower": lower, "upper": upper, "point": y + 0.1}
-    new = gap_figures(y, plain, **ends)
-    old = evaluate_predictions(y, CENTRES - 1.0, sds=SDS, **ends)
-    assert set(new) == set(old) and new["crps_eV"] < old["crps_eV"]
-    assert {k: v for k, v in new.items() if k != "crps_eV"} == {
-        k: v for k, v in old.items() if k != "crps_eV"
-    }
+    figures = gap_figures(y, plain, lower=lower, upper=upper, point=y + 0.1)
+    assert figures["rmse_eV"] == pytest.approx(0.1)
+    assert figures["nll"] == nll_mixture(y, CENTRES - 1.0, sds=SDS)
+    assert figures["crps_eV"] < crps_mixture(y, CENTRES - 1.0, sds=SDS)
 
 
 def test_coverage_of_a_calibrated_model_are_those_of_chance(heldout):

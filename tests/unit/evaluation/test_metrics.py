@@ -137,13 +137,12 @@ def test_coverage_ends_belong_to_the_interval():
     ) == pytest.approx(2 / 3)
 
 
-def test_evaluate_predictions_gives_the_stored_keys(mixture):
-    y, means, sds = mixture
-    figures = metrics.evaluate_predictions(
-        y, means, sds=sds, lower=y - 1, upper=np.array([y[0] - 0.5, *(y[1:] + 1)])
-    )
+def test_evaluate_gaussian_gives_the_stored_keys(world):
+    y, mean, sd = (values[:4] for values in world)
+    upper = np.array([y[0] - 0.5, *(y[1:] + 1)])
+    figures = metrics.evaluate_gaussian(y, mean, sd=sd, lower=y - 1, upper=upper)
     assert list(figures) == ["rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_95", "width_95_eV"]
     assert figures["coverage_95"] == 0.75
     assert figures["width_95_eV"] == pytest.approx((0.5 + 3 * 2) / 4)
-    assert figures["rmse_eV"] == metrics.rmse(y, means.mean(axis=0))
-    assert figures["crps_eV"] == metrics.crps_mixture(y, means, sds=sds)
+    assert figures["rmse_eV"] == metrics.rmse(y, mean)
+    assert figures["crps_eV"] == metrics.crps_gaussian(y, mean, sd=sd)
