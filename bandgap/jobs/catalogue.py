@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import logging
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,19 +61,9 @@ def register_methods(library: Library) -> None:
 
 
 def _method_entry(method: "Method") -> MethodEntry:
-    return MethodEntry(
-        title=method.title,
-        summary=method.summary,
-        family=method.family,
-        heading=method.heading,
-        standing=method.standing,
-        duration=method.duration,
-        cost=method.cost,
-        needs=method.needs,
-        new_elements=method.new_elements,
-        resumable=method.resumable,
-        settings=to_dict(method.configure({})),
-    )
+    entry: dict[str, Any] = {f.name: getattr(method, f.name, None) for f in fields(MethodEntry)}
+    entry["settings"] = to_dict(method.configure({}))
+    return MethodEntry(**entry)
 
 
 def register_descriptors(library: Library) -> None:

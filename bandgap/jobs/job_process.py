@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bandgap.foundation.engines import end_pools
 from bandgap.foundation.errors import BandgapError, Cancelled
-from bandgap.foundation.machine import limit_memory
+from bandgap.foundation.machine import limit_memory, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, owner_only
@@ -132,14 +132,17 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
     `clean_up` is called after the work, also where it failed, and before the state is written.
     """
     from bandgap.jobs.tasks import TASKS
+    from bandgap.jobs.tasks.records import Work
 
     progress = JobProgress(store, job.id)
     try:
         if KINDS[job.kind].fills_disk:
             check_quota(Library(store.home), job.workspace)
+        if not KINDS[job.kind].reads_files:
+            set_threads()
         with _warnings_in_job_log(progress), owner_only():
             try:
-                result = TASKS[job.kind](job, store.home, progress)
+                result = TASKS[job.kind](Work(job, store.home, progress))
             finally:
                 clean_up()
     except Cancelled:

@@ -8,9 +8,6 @@ Not here: the table of jobs, and the process that runs one.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bandgap.foundation.progress import Progress
-from bandgap.jobs.home import Home
-from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import (
     additions,
     calculations,
@@ -22,8 +19,9 @@ from bandgap.jobs.tasks import (
     sources,
     transfer,
 )
+from bandgap.jobs.tasks.records import Work
 
-Task = Callable[[Job, Home, Progress], dict[str, Any]]
+Task = Callable[[Work], dict[str, Any]]
 
 TASKS: Mapping[str, Task] = {
     "check": data.check,

@@ -18,8 +18,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
-from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import dataset_of, read_records, spool_records, verdict
+from bandgap.jobs.tasks.records import Work, read_records, spool_records, verdict
 from bandgap.jobs.uploaded_gaps import store_gaps
 from bandgap.structures.shapes import Shape, save_shapes
 
@@ -33,7 +32,7 @@ MAX_FILES = 100_000
 _REPORT_EVERY = 50  # structures between two reports of progress
 
 
-def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def check(work: Work) -> dict[str, Any]:
     """Read the files of a data set and store a verdict for every structure.
 
     Only one file is in memory at a time. Gaps in the payload are stored too.
@@ -41,14 +40,15 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.structures.near_copies import near_copy_counts
     from bandgap.structures.same_crystals import crystal_groups, with_copies_named
 
-    library, dataset = dataset_of(job, home)
-    records = spool_records(library, dataset, progress=progress)
-    progress(Update("looking for repeated structures"))
+    library = work.library
+    dataset_id = work.dataset.id
+    records = spool_records(library, work.dataset, progress=work.progress)
+    work.progress(Update("looking for repeated structures"))
     records_with_warnings = with_copies_named(records, crystal_groups(records))
-    library.save_verdicts(dataset.id, map(verdict, records_with_warnings))
-    if "gaps" in job.payload:
-        store_gaps(library, dataset.id, job.payload["gaps"])
-    write_shapes(home, dataset.id, records, n=len(records), progress=progress)
+    library.save_verdicts(dataset_id, map(verdict, records_with_warnings))
+    if "gaps" in work.job.payload:
+        store_gaps(library, dataset_id, work.job.payload["gaps"])
+    write_shapes(work.home, dataset_id, records, n=len(records), progress=work.progress)
     return {
         "n": len(records),
         "refused": records.tally.counts["refused"],
@@ -56,29 +56,31 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     }
 
 
-def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def import_demo(work: Work) -> dict[str, Any]:
     """Store the crystals of a demo and their gaps as a data set."""
-    progress(Update("reading the demo crystals"))
-    library, dataset = dataset_of(job, home)
-    demo = DEMOS[dataset.origin].load()
+    work.progress(Update("reading the demo crystals"))
+    dataset_id = work.dataset.id
+    demo = DEMOS[work.dataset.origin].load()
     gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
     verdicts = [
         verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)
     ]
-    library.save_verdicts(dataset.id, verdicts)
+    work.library.save_verdicts(dataset_id, verdicts)
     labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
-    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
-    write_shapes(home, dataset.id, demo.records, n=len(verdicts), progress=progress)
+    level = demo.level_of_theory
+    work.library.save_gaps(dataset_id, gaps, labels=labels, level_of_theory=level)
+    write_shapes(work.home, dataset_id, demo.records, n=len(verdicts), progress=work.progress)
     return {"n": len(verdicts)}
 
 
-def import_folder(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def import_folder(work: Work) -> dict[str, Any]:
     """Store the files of an entry of the server's folder as those of a data set, and check them."""
-    library, dataset = dataset_of(job, home)
-    entry = job.payload["entry"]
-    stored = store_files(library, job.workspace, files_of(entry), name=entry, progress=progress)
-    library.add_files(dataset.id, stored)
-    return check(job, home, progress)
+    entry = work.job.payload["entry"]
+    stored = store_files(
+        work.library, work.job.workspace, files_of(entry), name=entry, progress=work.progress
+    )
+    work.library.add_files(work.dataset.id, stored)
+    return check(work)
 
 
 def store_files(
@@ -117,11 +119,10 @@ def store_files(
     return stored
 
 
-def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def shapes(work: Work) -> dict[str, Any]:
     """Write the shapes of a data set again; verdicts and gaps are not changed."""
-    library, dataset = dataset_of(job, home)
-    records = spool_records(library, dataset, progress=progress)
-    write_shapes(home, dataset.id, records, n=len(records), progress=progress)
+    records = spool_records(work.library, work.dataset, progress=work.progress)
+    write_shapes(work.home, work.dataset.id, records, n=len(records), progress=work.progress)
     return {"n": len(records)}
 
 
@@ -140,25 +141,22 @@ def write_shapes(
     save_shapes(shapes_path(home, dataset_id), shapes_with_progress())
 
 
-def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def domain(work: Work) -> dict[str, Any]:
     """Compare every structure of a data set with a source model's training structures.
 
     Writes a table (CSV) and its summary (JSON).
     """
-    from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.csv_tables import csv_text
-    from bandgap.foundation.machine import set_threads
     from bandgap.foundation.replacement import write_whole
     from bandgap.sources.domain import judge
     from bandgap.sources.near_copies import near_copies_in_source
 
-    set_threads()
-    library, dataset = dataset_of(job, home)
-    folder = Path(source_path(library, job.workspace, job.payload["source"]))
-    records = read_records(library, dataset, progress=progress)
-    table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)
+    source = work.job.payload["source"]
+    folder = Path(source_path(work.library, work.job.workspace, source))
+    records = read_records(work.library, work.dataset, progress=work.progress)
+    table, summary = judge(folder, records, cache=work.cache, progress=work.progress)
     summary["near_copies"] = near_copies_in_source(folder, records)
-    table_path, summary_path = domain_paths(home, dataset.id, job.payload["source"])
+    table_path, summary_path = domain_paths(work.home, work.dataset.id, source)
     summary_path.unlink(missing_ok=True)  # written last: where it exists, the table is complete
     write_whole(table_path, csv_text(table))
     write_whole(summary_path, json.dumps(summary))

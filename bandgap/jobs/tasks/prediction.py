@@ -21,15 +21,14 @@ from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs import resuming
-from bandgap.jobs.home import Home, shapes_path
+from bandgap.jobs.home import shapes_path
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import labelled_rows, names_and_numbers
 from bandgap.jobs.rows import Dataset, RunRow
-from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.data import write_shapes
 from bandgap.jobs.tasks.records import (
+    Work,
     baseline_unit,
-    dataset_of,
     spool_records,
     uploaded_features,
     verdict,
@@ -48,52 +47,49 @@ CHUNK = 256  # structures that are predicted and written at once: about a second
 _BATCH = 1_000  # verdicts that are written at once
 
 
-def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def predict(work: Work) -> dict[str, Any]:
     """Predict the gaps of every structure of a data set with a finished run.
 
     Returns the numbers of rows by status.
     """
     from bandgap.datasets.own_features import own_of_run, run_features
-    from bandgap.descriptors.cache import DescriptorCache
-    from bandgap.foundation.machine import set_threads
     from bandgap.predictions.growing_store import GrowingPrediction
     from bandgap.runs.chunks import ChunkPlan, work_of
     from bandgap.runs.row_digest import RowDigest
 
-    set_threads()
-    library, dataset = dataset_of(job, home)
-    run_id = job.payload["run"]
-    run = library.run(job.workspace, run_id)
-    if run is None:
-        raise InputError("This workspace has no such run. Choose a finished run from the list.")
-    records = spool_records(library, dataset, progress=progress)
+    library = work.library
+    dataset = work.dataset
+    payload = work.job.payload
+    folder = work.home.run_folder(work.run.id)
+    records = spool_records(library, dataset, progress=work.progress)
     if not len(records):
         raise InputError(f"{dataset.name} contains no files. Upload its structures again.")
     if dataset.purpose == "prediction":
-        _check(library, dataset, records, progress=progress)
+        _check(library, dataset, records, progress=work.progress)
     labelled = labelled_rows(library, dataset.id)
     if labelled.size != len(records):
         labelled = np.zeros(len(records), dtype=bool)
-    upload = uploaded_features(home, job.payload.get("features", ""))
-    manifest = read_manifest(home.run_folder(run_id), kind="run")
-    table = run_features(upload, own_of_run(manifest))
-    baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
+    upload = uploaded_features(work.home, payload.get("features", ""))
+    table = run_features(upload, own_of_run(read_manifest(folder, kind="run")))
+    baseline = baseline_of(library, dataset, work.run, payload.get("baselines"))
     plan = ChunkPlan(  # not calibrated: the dashboard applies a stored calibrator
-        home.run_folder(run_id),
+        folder,
         PredictRequest(chunk_size=CHUNK, calibrated=False),
-        cache=DescriptorCache(home.cache),
+        cache=work.cache,
         user_features=table,
     )
-    work = [
+    made_by = [
         work_of(plan, has_baseline=baseline is not None),
         hashlib.sha256(labelled.tobytes()).hexdigest(),
     ]
-    chunks_folder = resuming.unfinished_prediction_folder(home, job.payload)
+    chunks_folder = resuming.unfinished_prediction_folder(work.home, payload)
     made_of = RowDigest(records, baseline)
-    with GrowingPrediction(chunks_folder, work=fingerprint(work), made_of=made_of) as growing:
-        _predict(growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=progress)
-        progress(Update("writing the table"))
-        growing.finish(home.prediction_folder(run_id, job.id))
+    with GrowingPrediction(chunks_folder, work=fingerprint(made_by), made_of=made_of) as growing:
+        _predict(
+            growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=work.progress
+        )
+        work.progress(Update("writing the table"))
+        growing.finish(work.home.prediction_folder(work.run.id, work.job.id))
     shutil.rmtree(chunks_folder, ignore_errors=True)
     counts = dict.fromkeys(STATUSES, 0) | growing.counts
     return {"n": growing.rows, "n_resumed_rows": growing.n_resumed_rows, **counts}

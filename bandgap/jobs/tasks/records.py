@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,24 +16,50 @@ from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.rows import Dataset, RunRow, Verdict
 from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
     from bandgap.datasets.own_features import OwnFeatures
     from bandgap.datasets.table import LabelledSet
+    from bandgap.descriptors.cache import DescriptorCache
     from bandgap.runs.requests import TransferRequest
     from bandgap.structures import StructureRecord
     from bandgap.structures.spool import Spool
 
 
-def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
-    """Return the workspace's library and the data set that a job is about.
+@dataclass(frozen=True)
+class Work:
+    """A job that was claimed, the data directory, and the progress of the job."""
 
-    Raises InputError when the job's workspace has no such data set.
-    """
-    library = Library(home)
-    return library, library.dataset(job.workspace, str(job.payload["dataset"]))
+    job: Job
+    home: Home
+    progress: Progress
+
+    @cached_property
+    def library(self) -> Library:
+        """Data sets and runs."""
+        return Library(self.home)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data set of the payload; raises InputError where the workspace has none such."""
+        return self.library.dataset(self.job.workspace, str(self.job.payload["dataset"]))
+
+    @cached_property
+    def run(self) -> RunRow:
+        """The run of the payload; raises InputError where the workspace has none such."""
+        run = self.library.run(self.job.workspace, str(self.job.payload["run"]))
+        if run is None:
+            raise InputError("This workspace has no such run. Choose a finished run from the list.")
+        return run
+
+    @property
+    def cache(self) -> DescriptorCache:
+        """The descriptor cache of the data directory."""
+        from bandgap.descriptors.cache import DescriptorCache
+
+        return DescriptorCache(self.home.cache)
 
 
 def read_records(

@@ -1,17 +1,13 @@
 """The job that trains a source model."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.disk import removed_on_failure
-from bandgap.jobs.home import Home
-from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
-from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import labelled_set
+from bandgap.jobs.tasks.records import Work, labelled_set
 from bandgap.runs.requests import SourceRequest
 
 if TYPE_CHECKING:
@@ -23,27 +19,23 @@ MAX_STRUCTURES = 100_000
 MAX_FEATURE_BYTES = 4_000_000_000
 
 
-def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def train_source(work: Work) -> dict[str, Any]:
     """Train a source model and write its folder; a job that does not finish leaves none."""
-    from bandgap.descriptors.cache import DescriptorCache
-    from bandgap.foundation.machine import set_threads
     from bandgap.runs.source import check_network, train_source_run
 
-    set_threads()
-    library = Library(home)
-    payload = job.payload
+    payload = work.job.payload
     request = SourceRequest.of(payload["request"])
     check_network(request)  # before structures are read
-    data = labelled_molecules(library, job.workspace, payload, progress=progress)
-    out = home.source_folder(payload["source"])
+    data = labelled_molecules(work, request.licence)
+    out = work.home.source_folder(payload["source"])
     with removed_on_failure(out):
         train_source_run(
             data,
             request,
             out=out,
             descriptor=descriptor_of(request, data) if request.network == "perceptron" else None,
-            cache=DescriptorCache(home.cache),
-            progress=progress,
+            cache=work.cache,
+            progress=work.progress,
         )
     return {"folder": out.name, "work": work_done(out, data, device=request.device)}
 
@@ -60,20 +52,18 @@ def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, An
     }
 
 
-def labelled_molecules(
-    library: Library, workspace: str, payload: Mapping[str, Any], *, progress: Progress
-) -> "LabelledSet":
+def labelled_molecules(work: Work, licence: str) -> "LabelledSet":
     """Return the labelled structures of a job, with their level of theory and licence.
 
     Raises InputError when the file may not be opened, and when there are too few or too many
     structures.
     """
-    licence = str(payload["request"]["licence"])
+    payload = work.job.payload
+    progress = work.progress
     if payload.get("file"):
         data = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
     else:
-        dataset = library.dataset(workspace, str(payload["dataset"]))
-        data = labelled_set(library, dataset, licence=licence, progress=progress)
+        data = labelled_set(work.library, work.dataset, licence=licence, progress=progress)
     n = len(data.records)
     if not MIN_LABELLED <= n <= MAX_STRUCTURES:
         raise InputError(

@@ -5,48 +5,44 @@ from pathlib import Path
 from typing import Any
 
 from bandgap.foundation.errors import Cancelled
-from bandgap.foundation.progress import Progress
 from bandgap.jobs import resuming
 from bandgap.jobs.demos import DEMOS
-from bandgap.jobs.home import Home
 from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
 from bandgap.jobs.refitting import parent_folder
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.starting import EXTENDS
-from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import dataset_of, labelled_set
+from bandgap.jobs.tasks.records import Work, labelled_set
 from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 
 
-def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+def transfer(work: Work) -> dict[str, Any]:
     """Transfer a source model to the labelled structures of a data set and write the run's folder.
 
     With a parent in the payload, that run is refitted on all labels. An interrupted transfer
     resumes from its checkpoints. A cancelled one leaves no files.
     """
-    from bandgap.descriptors.cache import DescriptorCache
-    from bandgap.foundation.machine import set_threads
     from bandgap.inference.checkpoints import ForeignCheckpointError
     from bandgap.runs.refit import refit_run
     from bandgap.runs.transfer import transfer_run
 
-    set_threads()
-    library, dataset = dataset_of(job, home)
+    job = work.job
+    library = work.library
     request = TransferRequest.of(job.payload["request"])
+    dataset = work.dataset
     licence = str(dataset.labels.get("source", "")) if dataset.origin in DEMOS else ""
-    data = labelled_set(library, dataset, request, licence=licence, progress=progress)
+    data = labelled_set(library, dataset, request, licence=licence, progress=work.progress)
     source = job.payload["source"]
     source_folder = None if source == NO_SOURCE else source_path(library, job.workspace, source)
-    checkpoints = resuming.checkpoint_folder(home, job.payload)
+    checkpoints = resuming.checkpoint_folder(work.home, job.payload)
     if EXTENDS in job.payload:
         copy_checkpoints(library, job)
     resumed = checkpoints.exists()
 
     options: dict[str, Any] = {
-        "out": home.run_folder(job.payload["run"]),
-        "cache": DescriptorCache(home.cache),
-        "progress": progress,
+        "out": work.home.run_folder(job.payload["run"]),
+        "cache": work.cache,
+        "progress": work.progress,
         "checkpoints": checkpoints,
         "inputs": {"data_set": dataset.name},
     }
@@ -66,5 +62,5 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
     if checkpoints.is_dir():
-        keep_last_checkpoint(home, job, checkpoints)
+        keep_last_checkpoint(work.home, job, checkpoints)
     return {"folder": folder.name, "resumed": resumed}

@@ -24,8 +24,8 @@ WS = str(uuid.uuid4())
 def test_warnings_of_the_library_are_events_of_the_job_and_of_no_other(tmp_path, monkeypatch):
     log = logging.getLogger("bandgap.somewhere")
 
-    def warns(job, home, progress):
-        progress(Update("reading", 1, 2))
+    def warns(work):
+        work.progress(Update("reading", 1, 2))
         log.warning("the cache holds %d damaged rows", 3)
         log.info("nothing to see")
         return {}

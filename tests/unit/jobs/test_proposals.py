@@ -15,6 +15,7 @@ from bandgap.jobs.job_process import run_job
 from bandgap.jobs.proposals import load_proposals, proposal_folder, submit_proposals
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.proposing import propose
+from bandgap.jobs.tasks.records import Work
 from bandgap.predictions.window import Window
 from bandgap.sources.stored_descriptor import save_descriptor
 from tests.unit.conftest import DESCRIPTOR
@@ -80,7 +81,7 @@ def test_run_is_deleted_with_its_finished_proposals_but_not_while_one_is_active(
 def test_run_that_does_not_exist_is_refused(store: Store) -> None:
     job = submitted(store, "00000000-0000-4000-8000-000000000000")
     with pytest.raises(InputError, match="no such run"):
-        propose(job, store.home, no_progress)
+        propose(Work(job, store.home, no_progress))
 
 
 def test_cancelled_job_leaves_no_list(store: Store) -> None:
@@ -95,7 +96,7 @@ def test_cancelled_job_leaves_no_list(store: Store) -> None:
         raise Cancelled("The job was cancelled.")
 
     with pytest.raises(Cancelled):
-        propose(job, store.home, cancel)
+        propose(Work(job, store.home, cancel))
     assert not proposal_folder(Home(store.home.folder), started.run, job.id).exists()
 
 

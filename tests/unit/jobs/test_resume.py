@@ -13,6 +13,7 @@ from bandgap.foundation.errors import Cancelled
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
+from bandgap.jobs.tasks.records import Work
 from bandgap.jobs.tasks.transfer import transfer
 from bandgap.runs.stored import load_run
 from tests.unit.jobs.labelled_sets import add_labelled_set
@@ -67,10 +68,10 @@ def transferred(home, job, *, after=None, error=Killed):
                 raise error("gone")
 
     if after is None:
-        transfer(job, home, progress)
+        transfer(Work(job, home, progress))
     else:
         with pytest.raises(error):
-            transfer(job, home, progress)
+            transfer(Work(job, home, progress))
     return updates
 
 

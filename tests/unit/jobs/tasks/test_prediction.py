@@ -21,6 +21,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.tasks.prediction import predict
+from bandgap.jobs.tasks.records import Work
 from bandgap.jobs.worker import Worker, work_all
 from bandgap.predictions.details import JOINT, ROWS
 from bandgap.predictions.growing_store import GrowingPrediction
@@ -121,7 +122,7 @@ def test_prediction_by_chunks_has_the_numbers_of_all_at_once(home, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK", 6)
     job = submitted(home)
     updates: list[Update] = []
-    result = predict(job, home, updates.append)
+    result = predict(Work(job, home, updates.append))
     stored = load_predictions(folder_of(home, job) / QUANTILES)
     all_at_once = expected(home, 20)
     for name in TEXTS:
@@ -149,7 +150,7 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
     for size in (5, 1000):
         monkeypatch.setattr(prediction, "CHUNK", size)
         job = JobStore(home).submit(WS, "predict", title="p", payload=payload, subject=run.dataset)
-        predict(job, home, no_progress)
+        predict(Work(job, home, no_progress))
         details.append(load_details(folder_of(home, job) / DETAILS))
     small, all_rows = details
     assert small.nearest == all_rows.nearest and len(small) == 24
@@ -166,7 +167,7 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
 def test_verdicts_and_shapes_of_uploaded_structures_are_stored(home, monkeypatch):
     monkeypatch.setattr(prediction, "_BATCH", 7)
     job = submitted(home)
-    predict(job, home, no_progress)
+    predict(Work(job, home, no_progress))
     verdicts = Library(home).verdicts(job.subject)
     assert [v.id for v in verdicts] == list(load_predictions(folder_of(home, job) / QUANTILES).ids)
     assert [v.status == "refused" for v in verdicts].count(True) == 1
@@ -178,9 +179,9 @@ def test_cancelled_prediction_resumes_after_its_last_chunk(home, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK", 6)
     finished = submitted(home)
     job = submitted(home)
-    predict(finished, home, no_progress)
+    predict(Work(finished, home, no_progress))
     with pytest.raises(Cancelled):
-        predict(job, home, stopped_after(12))
+        predict(Work(job, home, stopped_after(12)))
     assert (
         resuming.n_predicted_rows(home, job.payload) == 6
     )  # the second was not written when the end was asked for
@@ -190,7 +191,7 @@ def test_cancelled_prediction_resumes_after_its_last_chunk(home, monkeypatch):
     assert resuming.resume_prediction(JobStore(home), stopped).id == again.id
     assert resuming.without_resumed([again, stopped, finished]) == [again, finished]
     updates: list[Update] = []
-    assert predict(again, home, updates.append)["n_resumed_rows"] == 6
+    assert predict(Work(again, home, updates.append))["n_resumed_rows"] == 6
     assert min(u.done for u in updates if u.phase == "predicting") == 6
     assert not [
         u for u in updates if u.phase == "finding bonds and contacts"
@@ -213,17 +214,17 @@ def test_gaps_that_came_since_are_noticed(home, monkeypatch):
     payload = {"run": run.id, "dataset": run.dataset, "name": "own"}
     job = JobStore(home).submit(WS, "predict", title="p", payload=payload, subject=run.dataset)
     with pytest.raises(Cancelled):
-        predict(job, home, stopped_after(18))
+        predict(Work(job, home, stopped_after(18)))
     assert resuming.n_predicted_rows(home, job.payload) == 12
     library.save_gaps(run.dataset, np.full(24, 3.0), labels={}, level_of_theory="PBE")
-    assert predict(job, home, no_progress)["n_resumed_rows"] == 0
+    assert predict(Work(job, home, no_progress))["n_resumed_rows"] == 0
     assert load_details(folder_of(home, job) / DETAILS).labelled.all()
 
 
 def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monkeypatch):
     finished = submitted(home)
     job = submitted(home)
-    predict(finished, home, no_progress)
+    predict(Work(finished, home, no_progress))
 
     class Killed(BaseException):
         """Raised where the process ends."""
@@ -233,9 +234,9 @@ def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monk
             raise Killed
 
     with pytest.raises(Killed):
-        predict(job, home, killed)
+        predict(Work(job, home, killed))
     assert resuming.n_predicted_rows(home, job.payload) == 22
-    assert predict(job, home, no_progress)["n_resumed_rows"] == 22
+    assert predict(Work(job, home, no_progress))["n_resumed_rows"] == 22
     assert_same_files(folder_of(home, job), folder_of(home, finished))
 
 
@@ -243,7 +244,7 @@ def test_kept_parts_go_with_their_run(home, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK", 6)
     job = submitted(home)
     with pytest.raises(Cancelled):
-        predict(job, home, stopped_after(12))
+        predict(Work(job, home, stopped_after(12)))
     JobStore(home).request_cancel(WS, job.id)
     assert resuming.unfinished_prediction_folder(home, job.payload).is_dir()
     delete_run(JobStore(home), Library(home), Library(home).runs(WS)[0])
@@ -262,7 +263,7 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
         sizes.append(self._table.files["structures"].size)
 
     monkeypatch.setattr(GrowingPrediction, "add", noted)
-    predict(job, home, no_progress)
+    predict(Work(job, home, no_progress))
     assert sizes[0] > 1000 and set(sizes) == {sizes[0]}
     assert (
         not (folder_of(home, job) / EXTXYZ).exists()

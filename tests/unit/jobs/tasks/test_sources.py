@@ -18,6 +18,7 @@ from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
+from bandgap.jobs.tasks.records import Work
 from bandgap.jobs.worker import work_all
 from bandgap.sources.stored import load_source
 from tests.unit.jobs.payloads import source_payload, transfer_payload
@@ -202,7 +203,7 @@ def test_cancelled_training_leaves_no_folder(home):
             raise Cancelled("gone")
 
     with pytest.raises(Cancelled):
-        source_tasks.train_source(job, home, progress)
+        source_tasks.train_source(Work(job, home, progress))
     assert not home.source_folder(job.subject).exists()
 
 
