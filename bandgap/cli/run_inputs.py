@@ -46,18 +46,31 @@ def inputs_of_run(
 
     Raises InputError where a file that the command read is no longer there.
     """
-    source = stored_source(manifest, run) if source is None else source
-    paths = tuple(structures or ())
-    if not paths:
-        paths = stored_structures(manifest, run)
+    stored = manifest.get("inputs") or {}
+    given = {"--source": source, "--structures": structures, "--label(s)": labels.is_given}
+    missing = [option for option, value in given.items() if not value]
+    if missing and "id_column" not in stored:
+        raise InputError(
+            f"{run} does not say which files it was made from: it was not made by "
+            f"`bandgap transfer`, or by an older version. Give {' and '.join(missing)}."
+        )
+    paths = tuple(structures or map(Path, stored["structures"]))
+    if not structures:
         check_present(paths, run, option="--structures")
     if labels.is_given:
         labels.check()
-        choice = replace(labels, level_of_theory=manifest["level_of_theory"])
     else:
-        choice = stored_labels(manifest, run)
-        check_present([] if choice.table is None else [choice.table], run, option="--labels")
-    return RunInputs(source, paths, choice)
+        table = stored["labels"]
+        labels = LabelChoice(
+            stored["label"],
+            None if table is None else Path(table),
+            stored["unit"],
+            stored["column"],
+            id_column=stored["id_column"],
+        )
+        check_present([labels.table] if labels.table else [], run, option="--labels")
+    labels = replace(labels, level_of_theory=manifest["level_of_theory"])
+    return RunInputs(source or Path(stored["source"]), paths, labels)
 
 
 def features_of_run(stored: str, run: Path, *, named_file: str) -> str:
@@ -72,32 +85,6 @@ def features_of_run(stored: str, run: Path, *, named_file: str) -> str:
     return named_file or stored
 
 
-def stored_source(manifest: Mapping[str, Any], run: Path) -> Path:
-    """Return the source that the command of a run named."""
-    return Path(_entry(manifest, "source", run, option="--source"))
-
-
-def stored_structures(manifest: Mapping[str, Any], run: Path) -> tuple[Path, ...]:
-    """Return the paths of the structures that the command of a run named."""
-    return tuple(Path(text) for text in _entry(manifest, "structures", run, option="--structures"))
-
-
-def stored_labels(manifest: Mapping[str, Any], run: Path) -> LabelChoice:
-    """Return where the command of a run read the gaps."""
-    names = ("label", "labels", "unit", "column", "id_column")
-    key, table, unit, column, id_column = (
-        _entry(manifest, name, run, option="--label or --labels") for name in names
-    )
-    return LabelChoice(
-        key,
-        None if table is None else Path(table),
-        unit=unit,
-        column=column,
-        level_of_theory=manifest["level_of_theory"],
-        id_column=id_column,
-    )
-
-
 def check_present(paths: Sequence[Path], run: Path, *, option: str) -> None:
     """Raise InputError for a stored path that does not exist from the current folder."""
     for path in paths:
@@ -106,13 +93,3 @@ def check_present(paths: Sequence[Path], run: Path, *, option: str) -> None:
                 f"{path}, which {run} was made from, does not exist here. Run this command in the "
                 f"folder in which `bandgap transfer` ran, or give {option}."
             )
-
-
-def _entry(manifest: Mapping[str, Any], name: str, run: Path, *, option: str) -> Any:
-    inputs = manifest.get("inputs") or {}
-    if name not in inputs:
-        raise InputError(
-            f"{run} does not say which files it was made from: it was not made by "
-            f"`bandgap transfer`, or by an older version. Give {option}."
-        )
-    return inputs[name]

@@ -1,4 +1,4 @@
-"""The verdict on a run in one sentence: what its predictions are good for, and what to do next.
+"""The verdict on a run in one sentence: what its predictions are good for.
 
 The rules, in this order:
 
@@ -44,7 +44,6 @@ from bandgap.foundation.quantities import RHAT_LIMIT, worst_of
 
 Floats = NDArray[np.float64]
 State = Literal["good", "fair", "poor", "unknown"]
-NextStep = Literal["more draws", "calibrate", "refit", "predict", "train"]
 
 FEWEST_JUDGED = 20  # one of them outside its 95 % interval is expected
 GOOD_RANK = 0.8
@@ -164,35 +163,6 @@ def _with_metals(heldout: HeldOut, curve: CurveVerdict, *, chains_agree: bool) -
         word = "Good"
     sentence = f"{metals.sentence} {interval_text(heldout, curve)}."
     return ResultVerdict(state, word, sentence, curve, chains_agree, n)
-
-
-def next_step(
-    verdict: ResultVerdict,
-    *,
-    can_add_draws: bool,
-    can_calibrate: bool,
-    can_refit: bool,
-) -> NextStep:
-    """Return the one step that a run needs next.
-
-    Parameters
-    ----------
-    verdict
-        The verdict on the run.
-    can_add_draws
-        Whether the method samples, so that more draws may help chains that have not agreed.
-    can_calibrate
-        Whether there is no calibrator yet and enough held-out structures to fit one.
-    can_refit
-        Whether the run left labels out and is not refitted yet.
-    """
-    if verdict.state == "poor":
-        return "train"
-    if not verdict.chains_agree and can_add_draws:
-        return "more draws"
-    if verdict.curve is not None and verdict.curve.deviates and can_calibrate:
-        return "calibrate"
-    return "refit" if can_refit else "predict"
 
 
 def is_no_better_than_mean(heldout: HeldOut, constant_eV: float) -> bool:

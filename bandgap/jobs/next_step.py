@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from bandgap.evaluation.result_verdict import ResultVerdict
-from bandgap.evaluation.result_verdict import next_step as step_of_verdict
 
 Page = Literal["data", "train", "result", "predict"]
 FEWEST_LABELLED = 20  # labelled structures from which a transfer can learn
@@ -28,8 +27,12 @@ class Facts:
         How the newest run on it ended, "" without one.
     verdict
         The verdict on a finished run, None where its files are damaged.
-    can_add_draws, can_calibrate, can_refit
-        What can still improve a finished run, as in `result_verdict.next_step`.
+    can_add_draws
+        Whether the method samples, so that more draws may help chains that have not agreed.
+    can_calibrate
+        Whether there is no calibrator yet and enough held-out structures to fit one.
+    can_refit
+        Whether the run left labels out and is not refitted yet.
     predictions
         Number of finished predictions of the run, or without a run of the data set.
     """
@@ -115,21 +118,25 @@ def next_step(facts: Facts) -> Step:
     if facts.run == "failed" or (facts.run and facts.verdict is None):
         return TRAIN_AGAIN
     if facts.verdict is not None:
-        step = step_of_verdict(
-            facts.verdict,
-            can_add_draws=facts.can_add_draws,
-            can_calibrate=facts.can_calibrate,
-            can_refit=facts.can_refit,
-        )
-        if step != "predict":
-            return OF_VERDICT[step]
-        if not facts.verdict.chains_agree:
-            return PREDICT_UNSETTLED
-        if facts.verdict.state == "unknown":
-            return PREDICT_UNJUDGED
-        return CHOOSE_LABELS if facts.predictions else OF_VERDICT[step]
+        return _step_of_verdict(facts, facts.verdict)
     if facts.labelled >= FEWEST_LABELLED:
         return TRAIN
     if facts.labelled or facts.predictions:
         return ADD_GAPS
     return PREDICT_WITHOUT_LABELS if facts.structures else ADD_DATA
+
+
+def _step_of_verdict(facts: Facts, verdict: ResultVerdict) -> Step:
+    if verdict.state == "poor":
+        return OF_VERDICT["train"]
+    if not verdict.chains_agree and facts.can_add_draws:
+        return OF_VERDICT["more draws"]
+    if verdict.curve is not None and verdict.curve.deviates and facts.can_calibrate:
+        return OF_VERDICT["calibrate"]
+    if facts.can_refit:
+        return OF_VERDICT["refit"]
+    if not verdict.chains_agree:
+        return PREDICT_UNSETTLED
+    if verdict.state == "unknown":
+        return PREDICT_UNJUDGED
+    return CHOOSE_LABELS if facts.predictions else OF_VERDICT["predict"]

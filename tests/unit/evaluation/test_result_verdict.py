@@ -9,10 +9,10 @@ import pytest
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.result_verdict import (
     far_rows,
-    next_step,
     rank_correlation,
     result_verdict,
 )
+from bandgap.jobs.next_step import OF_VERDICT, Facts, next_step
 from bandgap.predictions.gap_distribution import GapDistribution
 from bandgap.predictions.table import LEVELS
 from tests.unit.evaluation.test_paired import normal_heldout
@@ -176,4 +176,5 @@ def test_next_step_follows_the_rules(changed, step):
     options |= {name: value for name, value in changed.items() if name in options}
     heldout = heldout_of(error=changed.get("error", 0.15), stated=changed.get("stated"))
     manifest = {"diagnostics": {"rhat": {"tau": changed.get("rhat", 1.0)}}} | MEAN
-    assert next_step(result_verdict(heldout, manifest), **options) == step
+    facts = Facts(run="finished", verdict=result_verdict(heldout, manifest), **options)
+    assert next_step(facts) is OF_VERDICT[step]
