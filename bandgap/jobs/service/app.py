@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.datastructures import UploadFile
@@ -25,7 +25,7 @@ from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.models import ServedModel
 from bandgap.jobs.service.requests import (
     BASELINE,
-    FIELDS,
+    OPTIONS,
     PredictionRequest,
     RequestOptions,
     body_file_name,
@@ -43,7 +43,7 @@ from bandgap.jobs.service.responses import (
 from bandgap.jobs.service.tokens import has_access
 from bandgap.predictions.table import ZERO_END_NOTE
 
-QUERY_NAMES = (*FIELDS[1:], "name", BASELINE)  # of POST /predict
+QUERY_NAMES = (*OPTIONS, "name", BASELINE)  # of POST /predict
 _LOG = logging.getLogger(__name__)
 READERS = 2  # threads that read structures while the batcher computes
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -151,28 +151,7 @@ def build_app(
     )
     async def predict(
         request: Request,
-        model: Annotated[str, Query(description="A name of GET /models; default: its first.")] = "",
-        level: Annotated[
-            float | None, Query(description="Of the interval, 0.01 to 0.99; default 0.95.")
-        ] = None,
-        interval: Annotated[
-            str, Query(description="prediction (default), credible or conformal.")
-        ] = "",
-        window: Annotated[
-            str,
-            Query(description="Target window of the gap in eV, such as 1.3:1.7: adds p_window."),
-        ] = "",
-        withhold_below_p: Annotated[
-            float | None,
-            Query(description="No interval for structures with a smaller domain_p; default never."),
-        ] = None,
-        widen_below_p: Annotated[
-            float | None,
-            Query(description="Wider interval for structures with a smaller domain_p."),
-        ] = None,
-        widen_factor: Annotated[
-            float | None, Query(description="Factor of the wider intervals; default 2.")
-        ] = None,
+        options: Annotated[RequestOptions, Depends()],
         name: Annotated[
             str, Query(description="Of a bare body: its file's name, such as benzene.cif.")
         ] = "",
@@ -187,15 +166,6 @@ def build_app(
         """Predict the gaps of structures: one row each, in order, with the reason if refused."""
         let_in(request)
         _check_query(request, accepted=QUERY_NAMES)
-        options = RequestOptions(
-            model,
-            level,
-            interval,
-            window,
-            withhold_below_p=withhold_below_p,
-            widen_below_p=widen_below_p,
-            widen_factor=widen_factor,
-        )
         pending: PendingRequest | None = None
         abandoned = threading.Event()
         with counter.counted():

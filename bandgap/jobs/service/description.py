@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
+from bandgap.jobs.service.requests import NUMBERS, OPTIONS
+from bandgap.predictions.interval_kinds import INTERVAL_KINDS
 from bandgap.structures.formats import NAMES
 
 ABOUT: Final = (
@@ -31,13 +33,8 @@ _REQUEST: Final = {
     "required": ["structures"],
     "properties": {
         "structures": {"type": "array", "items": _STRUCTURE},
-        "model": {"type": "string"},
-        "level": {"type": "number"},
-        "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
-        "window": {"type": "string"},
-        "withhold_below_p": {"type": "number"},
-        "widen_below_p": {"type": "number"},
-        "widen_factor": {"type": "number"},
+        **{name: {"type": "number" if name in NUMBERS else "string"} for name in OPTIONS},
+        "interval": {"type": "string", "enum": list(INTERVAL_KINDS)},
     },
 }
 _FILE: Final = {

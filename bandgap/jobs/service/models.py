@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -17,14 +17,14 @@ from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
-from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
+from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind
 from bandgap.predictions.table import Predictions
 from bandgap.predictions.window import Window
-from bandgap.predictions.withholding import IntervalChanges
 from bandgap.runs.prediction import (
     DrawnRecords,
     Floats,
     Request,
+    as_requested,
     draw_requests,
     record_predictions,
 )
@@ -33,19 +33,8 @@ from bandgap.runs.stored import DOMAIN, DRAWS, Run, load_run
 from bandgap.storage.manifests import CALIBRATOR, KNOWN, MANIFEST
 from bandgap.structures.records import StructureRecord
 
-LEVEL = 0.95
-INTERVAL = "prediction"
 Row = dict[str, Any]
 Rows = list[Row] | BandgapError | Refusal  # the rows of a request, or its error
-
-
-class _Interval(NamedTuple):
-    """Level, kind and changes of the intervals of a request, and its target window."""
-
-    level: float
-    kind: IntervalKind
-    window: Window | None
-    changes: IntervalChanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +93,11 @@ class ServedModel:
         Refusal or a BandgapError: the run does not give such intervals, or a baseline is missing.
         """
         answers: dict[int, Rows] = {}
-        intervals: dict[int, _Interval] = {}
+        intervals: dict[int, PredictRequest] = {}
         drawn_requests: list[Request] = []
         for k, (request, descriptors) in enumerate(zip(requests, described, strict=True)):
             try:
-                interval = self._interval(request.options)
+                interval = _interval_request(request.options)
                 baseline = self._baseline(request)
             except (BandgapError, Refusal) as error:
                 answers[k] = error
@@ -127,29 +116,13 @@ class ServedModel:
         self,
         records: Sequence[StructureRecord],
         drawn: DrawnRecords,
-        interval: _Interval,
+        interval: PredictRequest,
     ) -> list[Row]:
-        level = None if interval.window else interval.level
-        predictions = record_predictions(self.run, records, drawn, level=level)
-        if self.calibrator is not None:
-            predictions = self.calibrator.apply(predictions)
-        predictions = interval.changes.apply(predictions)
-        return rows_of(
-            predictions, level=interval.level, kind=interval.kind, window=interval.window
-        )
-
-    def _interval(self, options: RequestOptions) -> _Interval:
-        level = check_level(LEVEL if options.level is None else options.level)
-        kind = options.interval or INTERVAL
-        check_kind(kind)
-        window = Window.parse(options.window) if options.window else None
-        changed = {
-            name: value
-            for name in ("withhold_below_p", "widen_below_p", "widen_factor")
-            if (value := getattr(options, name)) is not None
-        }
-        changes = PredictRequest(**changed).interval_changes
-        return _Interval(level, cast(IntervalKind, kind), window, changes)
+        window = interval.target
+        level = interval.probability
+        predictions = record_predictions(self.run, records, drawn, level=None if window else level)
+        predictions = as_requested(predictions, self.calibrator, interval)
+        return rows_of(predictions, level=level, kind=interval.interval, window=window)
 
     def _baseline(self, request: PredictionRequest) -> Floats | None:
         """Return the baseline (n,) in eV: of the request, else of the structures under its name."""
@@ -173,6 +146,16 @@ class ServedModel:
                 f"under the key {name} of extXYZ frames.",
             )
         return baseline
+
+
+def _interval_request(options: RequestOptions) -> PredictRequest:
+    """Return the intervals of a request; raises ConfigError for a value that is not accepted."""
+    values = {name: value for name, value in vars(options).items() if value not in ("", None)}
+    values.pop("model", None)
+    check_kind(options.interval or "prediction")
+    if "level" in values:
+        values["probability"] = values.pop("level")
+    return PredictRequest(**values)
 
 
 def _fingerprint_of(folder: Path) -> str:

@@ -5,8 +5,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import Query
 
 from bandgap.foundation.errors import quoted
 from bandgap.foundation.quantities import LARGEST_GAP_EV
@@ -22,9 +24,6 @@ from bandgap.structures.uploads import read_upload
 T = TypeVar("T")
 BASELINE: Final = "baseline_eV"
 _NEVER = threading.Event()
-# Fields of a request, of which the first is not an option.
-NUMBERS: Final = ("level", "withhold_below_p", "widen_below_p", "widen_factor")
-FIELDS: Final = ("structures", "model", "level", "interval", "window", *NUMBERS[1:])
 _LONGEST = 200  # characters of a name
 _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb": ".pdb"}
 
@@ -33,17 +32,34 @@ _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb
 class RequestOptions:
     """Model, level, kind of interval, target window and changed intervals of a request.
 
-    "" and None are the service's defaults; "" is no window. The last three are those of
-    `PredictRequest`.
+    "" and None are the service's defaults; "" is no window. All but the model are fields of
+    `PredictRequest`. They are the names of the address and, beside the structures, of the body.
     """
 
-    model: str = ""
-    level: float | None = None
-    interval: str = ""
-    window: str = ""
-    withhold_below_p: float | None = None
-    widen_below_p: float | None = None
-    widen_factor: float | None = None
+    model: Annotated[str, Query(description="A name of GET /models; default: its first.")] = ""
+    level: Annotated[
+        float | None, Query(description="Of the interval, 0.01 to 0.99; default 0.95.")
+    ] = None
+    interval: Annotated[str, Query(description="prediction (default), credible or conformal.")] = ""
+    window: Annotated[
+        str,
+        Query(description="Target window of the gap in eV, such as 1.3:1.7: adds p_window."),
+    ] = ""
+    withhold_below_p: Annotated[
+        float | None,
+        Query(description="No interval for structures with a smaller domain_p; default never."),
+    ] = None
+    widen_below_p: Annotated[
+        float | None,
+        Query(description="Wider interval for structures with a smaller domain_p."),
+    ] = None
+    widen_factor: Annotated[
+        float | None, Query(description="Factor of the wider intervals; default 2.")
+    ] = None
+
+
+OPTIONS: Final = tuple(field.name for field in fields(RequestOptions))
+NUMBERS: Final = tuple(field.name for field in fields(RequestOptions) if field.default is None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +271,11 @@ def _checked_request(
 
 
 def _with_fields(body: Mapping[str, Any], options: RequestOptions) -> RequestOptions:
-    unknown = sorted(set(body) - set(FIELDS))
+    unknown = sorted(set(body) - {"structures", *OPTIONS})
     if unknown:
-        raise Refusal(
-            422, f"The body has the field {quoted(unknown[0])}. Accepted: {', '.join(FIELDS)}."
-        )
-    for name in FIELDS[1:]:
+        accepted = ", ".join(["structures", *OPTIONS])
+        raise Refusal(422, f"The body has the field {quoted(unknown[0])}. Accepted: {accepted}.")
+    for name in OPTIONS:
         value = body.get(name)
         if value is None:
             continue
