@@ -233,14 +233,7 @@ def propose(
     """
     if transfers is None:
         transfers = knows_most(n_known, target.total)
-    if not transfers:
-        return _without_source(
-            target,
-            levels_installed=levels_installed,
-            bonds_installed=bonds_installed,
-            potentials=potentials,
-        )
-    if target.has_many_rows:
+    if transfers and target.has_many_rows:
         return Proposal(
             True,
             LAYERS,
@@ -249,22 +242,44 @@ def propose(
             "process on all of them takes too much memory and time.",
             "",
         )
-    if tight_binding_gaps_problem(target.level_of_theory):
-        method = _best_method(target, transfers=True, levels="none", otherwise=LAYERS)
-        return Proposal(
-            True,
-            method,
-            "none",
+    levels, possible_levels = (
+        _levels_for(target, transfers=transfers, levels=can_compute, bonds=bonds_installed)
+        for can_compute in (levels_installed, True)
+    )
+    is_tight_binding = bool(tight_binding_gaps_problem(target.level_of_theory))
+    with_source = LAYERS if is_tight_binding else FEATURES
+    row = best_measured(target.kind, has_source=transfers, levels=levels, n=target.n)
+    method = row.method if row else with_source if transfers else WITHOUT_SOURCE
+    reason = _reason(target, method, levels, transfers=transfers)
+    if transfers and is_tight_binding:
+        reason = (
             f"The gaps were computed with {target.level_of_theory}: {METHOD} electron levels as "
             "features would nearly give the answer, and are not used."
-            + (_SHOWS_LAYERS_ITSELF if method == LAYERS else ""),
-            _measured(target, method, transfers=True),
+            + (_SHOWS_LAYERS_ITSELF if method == LAYERS else "")
         )
-    return _features_of_source(
-        target,
-        levels_installed=levels_installed,
-        bonds_installed=bonds_installed,
-        potentials=potentials,
+    gain = ""
+    if possible_levels != levels:
+        gain = _gain_of_levels(target, method, possible_levels, levels, transfers=transfers)
+    if not transfers:
+        gain = gain or _gain_of_source(target, potentials)
+        gain = gain or _gain_of_potentials(target, method, levels=levels, potentials=potentials)
+    shows = ""
+    if transfers and method != LAYERS and not is_tight_binding:
+        shows = _SHOWS_LAYERS
+        of_layers = error_of(target.kind, LAYERS, has_source=True, levels=levels)
+        of_method = error_of(target.kind, method, has_source=True, levels=levels, like=of_layers)
+        if of_layers and of_method and of_layers.measured_with(of_method):
+            shows += f" Its RMSE was {of_layers.text}, that of {method} {of_method.text}."
+    return Proposal(
+        transfers,
+        method,
+        levels,
+        reason,
+        _measured(target, method, transfers=transfers, levels=levels, potentials=potentials),
+        gain=gain,
+        alternative=LAYERS if shows else "",
+        alternative_shows=shows,
+        potentials=() if transfers else tuple(potentials),
     )
 
 
@@ -273,12 +288,53 @@ _SHOWS_LAYERS: Final = (
     "Bayesian transfer with a penalized complexity prior alone shows which layers moved: the "
     "posterior of c."
 )
+_TIME_OF_LEVELS: Final = "which take about a second for each structure"
+_OF_BONDS: Final = (
+    "levels by Hückel's method, from the bonds of the molecules, which take milliseconds for each "
+    "structure. Structures without a molecule are left out."
+)
+_LEARNS_FROM: Final[Mapping[ElectronLevels, str]] = {
+    METHOD: f"{METHOD} levels, {_TIME_OF_LEVELS}.",
+    HUECKEL: _OF_BONDS,
+    BOTH: f"{METHOD} levels, {_TIME_OF_LEVELS}, and from {_OF_BONDS}",
+    MOLECULES: f"{METHOD} levels of the molecules in each crystal, which take a tenth of a second.",
+}
 
 
-def _best_method(target: Target, *, transfers: bool, levels: ElectronLevels, otherwise: str) -> str:
-    """Return the method with the lowest measured error, `otherwise` where none was measured."""
-    row = best_measured(target.kind, has_source=transfers, levels=levels, n=target.n)
-    return otherwise if row is None else row.method
+def _levels_for(target: Target, *, transfers: bool, levels: bool, bonds: bool) -> ElectronLevels:
+    """Return the proposed electron levels of those that can be computed.
+
+    They are all of them for organic structures, and without a source those of the molecules for
+    hybrid perovskites.
+    """
+    if tight_binding_gaps_problem(target.level_of_theory):
+        return "none"
+    if target.is_organic and levels:
+        return BOTH if bonds else METHOD
+    if target.is_organic and bonds:
+        return HUECKEL
+    return MOLECULES if target.is_hybrid and levels and not transfers else "none"
+
+
+def _reason(target: Target, method: str, levels: ElectronLevels, *, transfers: bool) -> str:
+    """Return why a method is proposed, and what its electron levels take."""
+    reason = "No source model is used."
+    learns = "The method also learns"
+    if method == WITHOUT_SOURCE and not transfers:
+        reason = (
+            "Without a source model, three methods are combined, with weights from crystals that "
+            "they were not trained on."
+        )
+        learns = "They also learn"
+    if transfers:
+        if method != FEATURES:
+            return "It had the smallest error of the methods that are proposed."
+        reason = "A Gaussian process on the source model's features takes seconds."
+    if levels != "none":
+        reason += f" {learns} from {_LEARNS_FROM[levels]}"
+    if levels == MOLECULES and any(not {"C", "H"} <= set(e) for e in target.element_sets):
+        reason += " Structures without a molecule, such as CsPbI3, are left out."
+    return reason
 
 
 def _measured(
@@ -286,8 +342,8 @@ def _measured(
     method: str,
     *,
     transfers: bool,
-    levels: ElectronLevels = "none",
-    potentials: Collection[str] = (),
+    levels: ElectronLevels,
+    potentials: Collection[str],
 ) -> str:
     """Return the measured error of a method in words, with that without levels; "" for none."""
     kind = target.kind
@@ -302,41 +358,41 @@ def _measured(
     return f"Measured on {row.kind} ({row.conditions}): RMSE {row.text}{comparison}."
 
 
-def _gain(
-    kind: CrystalKind,
+def _gain_of_levels(
+    target: Target,
     method: str,
-    *,
-    transfers: bool,
     levels: ElectronLevels,
     instead_of: ElectronLevels,
-    of_what: str,
+    *,
+    transfers: bool,
 ) -> str:
     """Return by how much levels that are not installed lowered the error; "" if not measured.
 
     `instead_of` are the levels that are proposed without them.
     """
-    row = error_of(kind, method, has_source=transfers, levels=levels)
+    row = error_of(target.kind, method, has_source=transfers, levels=levels)
     if row is None:
         return ""
-    without = error_of(kind, method, has_source=transfers, levels=instead_of, like=row)
+    without = error_of(target.kind, method, has_source=transfers, levels=instead_of, like=row)
     comparison = ""
     if without is not None and without.measured_with(row):
         comparison = f" instead of {without.text}"
+    of_what = "the molecules in each crystal" if levels == MOLECULES else "every structure"
     return (
         f"With {METHOD} levels of {of_what} it was {row.text}{comparison} ({row.conditions}): "
         f"install them by {INSTALL_LEVELS}."
     )
 
 
-def _gain_of_organic(target: Target, method: str, *, transfers: bool, bonds_installed: bool) -> str:
-    """Return by how much tight-binding levels lowered the error on organic structures."""
-    return _gain(
-        target.kind,
-        method,
-        transfers=transfers,
-        levels=_levels_of_organic(True, bonds_installed),
-        instead_of=_levels_of_organic(False, bonds_installed),
-        of_what="every structure",
+def _gain_of_source(target: Target, potentials: Collection[str]) -> str:
+    """Return by how much a shipped source lowered the error; "" if it did not."""
+    pair = source_gain(target, potentials=potentials)
+    if pair is None:
+        return ""
+    with_source, alone = pair
+    return (
+        f"With `--source {with_source.source}` and {with_source.method} it was "
+        f"{with_source.text} instead of {alone.text} ({with_source.conditions})."
     )
 
 
@@ -359,127 +415,4 @@ def _gain_of_potentials(
         f"With pretrained potentials ({' and '.join(names)}) it was {more.text} instead of "
         f"{now.text} ({more.n} labelled, {more.n_test} held out): install them by `{command}` in "
         "the folder of bandgap's README."
-    )
-
-
-def _without_source(
-    target: Target,
-    *,
-    levels_installed: bool,
-    bonds_installed: bool,
-    potentials: Collection[str],
-) -> Proposal:
-    """Return the proposal without a source.
-
-    It has levels of the molecules for hybrid perovskites, and all levels for organic structures.
-    """
-    is_tight_binding = bool(tight_binding_gaps_problem(target.level_of_theory))
-    takes_molecules = target.is_hybrid and not is_tight_binding
-    levels: ElectronLevels = MOLECULES if takes_molecules and levels_installed else "none"
-    if target.is_organic and not is_tight_binding:
-        levels = _levels_of_organic(levels_installed, bonds_installed)
-    method = _best_method(target, transfers=False, levels=levels, otherwise=WITHOUT_SOURCE)
-    reason = (
-        "Without a source model, three methods are combined, with weights from crystals that they "
-        "were not trained on."
-        if method == WITHOUT_SOURCE
-        else "No source model is used."
-    )
-    measured = _measured(target, method, transfers=False, levels=levels, potentials=potentials)
-    learns = "They also learn" if method == WITHOUT_SOURCE else "The method also learns"
-    if levels == METHOD:
-        reason += f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}."
-    if levels == HUECKEL:
-        reason += f" {learns} from {_OF_BONDS}"
-    if levels == BOTH:
-        reason += (
-            f" {learns} from {METHOD} levels, which take {_TIME_OF_LEVELS}, and from {_OF_BONDS}"
-        )
-    if levels == MOLECULES:
-        has_others = any(not {"C", "H"} <= set(elements) for elements in target.element_sets)
-        loss = " Structures without a molecule, such as CsPbI3, are left out." if has_others else ""
-        reason += (
-            f" {learns} from {METHOD} levels of the molecules in each crystal, which take a "
-            f"tenth of a second.{loss}"
-        )
-    gain = ""
-    if target.is_organic and not is_tight_binding and not levels_installed:
-        gain = _gain_of_organic(target, method, transfers=False, bonds_installed=bonds_installed)
-    if takes_molecules and not levels_installed:
-        gain = _gain(
-            target.kind,
-            method,
-            transfers=False,
-            levels=MOLECULES,
-            instead_of="none",
-            of_what="the molecules in each crystal",
-        )
-    if not gain and (pair := source_gain(target, potentials=potentials)):
-        with_source, alone = pair
-        gain = (
-            f"With `--source {with_source.source}` and {with_source.method} it was "
-            f"{with_source.text} instead of {alone.text} ({with_source.conditions})."
-        )
-    if not gain:
-        gain = _gain_of_potentials(target, method, levels=levels, potentials=potentials)
-    return Proposal(
-        False, method, levels, reason, measured, gain=gain, potentials=tuple(potentials)
-    )
-
-
-_TIME_OF_LEVELS: Final = "about a second for each structure"
-_OF_BONDS: Final = (
-    "levels by Hückel's method, from the bonds of the molecules, which take milliseconds for each "
-    "structure. Structures without a molecule are left out."
-)
-
-
-def _levels_of_organic(levels_installed: bool, bonds_installed: bool) -> ElectronLevels:
-    """Return the electron levels that can be computed for organic structures."""
-    if levels_installed:
-        return BOTH if bonds_installed else METHOD
-    return HUECKEL if bonds_installed else "none"
-
-
-def _features_of_source(
-    target: Target,
-    *,
-    levels_installed: bool,
-    bonds_installed: bool,
-    potentials: Collection[str],
-) -> Proposal:
-    """Return the proposal with a source, which is most often a Gaussian process on its features."""
-    levels: ElectronLevels = "none"
-    if target.is_organic:
-        levels = _levels_of_organic(levels_installed, bonds_installed)
-    method = _best_method(target, transfers=True, levels=levels, otherwise=FEATURES)
-    gain = ""
-    if target.is_organic and not levels_installed:
-        gain = _gain_of_organic(target, method, transfers=True, bonds_installed=bonds_installed)
-    reason = "A Gaussian process on the source model's features takes seconds."
-    if method != FEATURES:
-        reason = "It had the smallest error of the methods that are proposed."
-    elif levels == HUECKEL:
-        reason = f"A Gaussian process on the source model's features and on {_OF_BONDS}"
-    elif levels != "none":
-        reason = (
-            f"A Gaussian process on the source model's features and on {METHOD} levels, which take "
-            f"{_TIME_OF_LEVELS}."
-        )
-        if levels == BOTH:
-            reason += f" It also learns from {_OF_BONDS}"
-    shows = _SHOWS_LAYERS
-    of_layers = error_of(target.kind, LAYERS, has_source=True, levels=levels)
-    of_method = error_of(target.kind, method, has_source=True, levels=levels, like=of_layers)
-    if of_layers and of_method and of_layers.measured_with(of_method):
-        shows += f" Its RMSE was {of_layers.text}, that of {method} {of_method.text}."
-    return Proposal(
-        True,
-        method,
-        levels,
-        reason,
-        _measured(target, method, transfers=True, levels=levels, potentials=potentials),
-        gain=gain,
-        alternative="" if method == LAYERS else LAYERS,
-        alternative_shows="" if method == LAYERS else shows,
     )
