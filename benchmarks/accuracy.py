@@ -134,7 +134,7 @@ def run_accuracy(
         _LOG.warning("%s", sentence)
     done = reusable_fits(stored_fits, facts)
     yield from done
-    for fit in compare(members, table, comparison, done=done, progress=progress):
+    for fit in compare(compared_of(members, table), comparison, done=done, progress=progress):
         append_fit(out / RESULTS, fit)
         yield fit
 

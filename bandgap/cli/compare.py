@@ -18,10 +18,10 @@ from bandgap.cli.inputs import (
     load_structures,
     print_note,
 )
-from bandgap.cli.options import species_list
 from bandgap.cli.report import print_table
-from bandgap.cli.request_options import parse_settings, takes_engine, takes_labels
+from bandgap.cli.request_options import parse_settings, takes_engine, takes_labels, takes_request
 from bandgap.cli.training import check_source, source_path
+from bandgap.runs.requests import TransferRequest
 
 if TYPE_CHECKING:
     from bandgap.runs.compared_fits import ComparedFit
@@ -37,6 +37,19 @@ COLUMNS = {
 }
 
 
+@takes_request(
+    TransferRequest,
+    only=(
+        "conformal_share",
+        "by_formula",
+        "preset",
+        "species",
+        "features",
+        "head",
+        "device",
+        "n_jobs",
+    ),
+)
 @takes_engine
 @takes_labels()
 def compare(
@@ -49,9 +62,6 @@ def compare(
         ),
     ],
     labels: LabelChoice,
-    preset: options.OwnPreset = None,
-    species: options.OwnSpecies = None,
-    features: options.Features = "",
     methods: Annotated[
         list[str],
         typer.Option(
@@ -68,27 +78,15 @@ def compare(
         int, typer.Option(min=2, help="Labelled structures held back for testing.")
     ] = 300,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits: seeds 0, 1, ...")] = 5,
-    conformal_share: options.ConformalShare = 0.0,
-    by_formula: Annotated[
-        bool,
-        typer.Option(
-            "--by-formula",
-            help="Keep all structures of one formula, such as polymorphs and displaced copies, on "
-            "one side of every split.",
-        ),
-    ] = False,
     first_seed: Annotated[int, typer.Option(min=0, help="The first of these seeds.")] = 0,
-    head: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")
-    ] = None,
     settings: Annotated[
         list[str],
         typer.Option(
             "--set", metavar="METHOD.NAME=VALUE", help="A setting of one method. May be repeated."
         ),
     ] = [],  # noqa: B006 - typer copies it
-    device: options.Device = "auto",
-    jobs: options.Jobs = 1,
+    *,
+    request: TransferRequest,
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals.
 
@@ -104,7 +102,7 @@ def compare(
     from bandgap.transfer import check_method_name
 
     check_inputs(structures, labels)
-    check_exist([Path(features)] if features else [])
+    check_exist([Path(request.features)] if request.features else [])
     check_table_folder(out, RESULTS)
     folder = source_path(source)
     check_source(folder)
@@ -125,38 +123,39 @@ def compare(
     from bandgap.runs.compared_tables import tables_for
     from bandgap.runs.comparison import (
         Comparison,
-        compare_given,
         entrant_of,
         facts_by_method,
         levels_of,
     )
+    from bandgap.runs.comparison import compare as compare_methods
     from bandgap.sources.no_source import named_descriptor
 
     set_threads()
     names = methods or quick_methods(transfers=folder is not None)
     settings_by_method = {name: settings_of(name, settings) for name in names}
     all_seeds = tuple(range(first_seed, first_seed + seeds))
+    share = request.conformal_share
     comparison = Comparison(
-        settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share, by_formula
+        settings_by_method, tuple(sizes), all_seeds, n_test, share, request.by_formula
     )
     levels = levels_of(settings_by_method)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, labels)
-        records = load_features(records, features)
-        descriptor = named_descriptor(preset, species_list(species), records, gaps)
+        records = load_features(records, request.features)
+        descriptor = named_descriptor(request.preset, request.species, records, gaps)
         refuse_tight_binding_gaps(levels, level_of_theory)
         compared = tables_for(
             [entrant_of(name).method for name in settings_by_method],
             folder,
             records,
             gaps,
-            head=head,
+            head=request.head,
             descriptor=descriptor,
             levels=levels,
             min_structures=0 if methods else max(sizes) + n_test,
             cache=descriptor_cache(),
-            n_jobs=jobs,
+            n_jobs=request.n_jobs,
             progress=progress,
         )
         if compared.unable:
@@ -175,16 +174,21 @@ def compare(
             print_note(text)
         out.mkdir(parents=True, exist_ok=True)
         stored_fits = read_fits(out / RESULTS)
-        facts = facts_by_method(compared, comparison, head=head)
+        facts = facts_by_method(compared, comparison, head=request.head)
         if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
             print_note(sentence)
         fits = reusable_fits(stored_fits, facts)
-        for fit in compare_given(
-            compared, comparison, head=head, device=device, done=fits, progress=progress
+        for fit in compare_methods(
+            compared,
+            comparison,
+            head=request.head,
+            device=request.device,
+            done=fits,
+            progress=progress,
         ):
             append_fit(out / RESULTS, fit)
             fits.append(fit)
-    key_end = (conformal_share, compared.tested_on)
+    key_end = (share, compared.tested_on)
     requested = {(n, seed, *key_end) for n in comparison.sizes for seed in comparison.seeds}
     requested_fits = [fit for fit in fits if fit_key(fit)[1:] in requested]
     print_comparison(requested_fits)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from bandgap.datasets.units import Unit
-
-if TYPE_CHECKING:
-    from bandgap.networks.swag import SnapshotConfig
-    from bandgap.networks.variational import VariationalConfig
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
@@ -111,25 +107,6 @@ Source = Annotated[
         "structures.",
     ),
 ]
-OwnPreset = Annotated[
-    str | None,
-    typer.Option(
-        "--preset", metavar="NAME", help="With --source none: another descriptor, by its name."
-    ),
-]
-OwnSpecies = Annotated[
-    str | None,
-    typer.Option(
-        "--species", metavar="SYMBOLS", help="With --source none: a descriptor of these elements."
-    ),
-]
-Features = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        help="Table of your own numbers for each structure (CSV, Parquet or npz, by id).",
-    ),
-]
 FeaturesOfRun = Annotated[
     str,
     typer.Option(
@@ -157,37 +134,6 @@ Species = Annotated[
         metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."
     ),
 ]
-Variational = Annotated[
-    bool,
-    typer.Option(
-        "--variational", help="Also fit a variational posterior of the weights (minutes)."
-    ),
-]
-Snapshots = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data."
-    ),
-]
-Interval = Annotated[
-    Literal["prediction", "credible", "conformal"],
-    typer.Option(
-        help="prediction: where a new crystal's gap falls; credible: where the mean is, "
-        "without scatter; conformal: as prediction, but by crystals that the run held back "
-        "(transfer --conformal-share)."
-    ),
-]
-ConformalShare = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE",
-        help="Share of the N structures that is not learned from but held back for conformal "
-        "intervals, such as 0.2; 95 % needs at least 19 structures.",
-    ),
-]
-Level = Annotated[
-    float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")
-]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
 ]
@@ -196,41 +142,3 @@ JsonFile = Annotated[
 def species_list(text: str | None) -> list[str] | None:
     """Split the value of --species at commas and spaces; None stays None."""
     return text.replace(",", " ").split() if text else None
-
-
-def variational_configs(
-    is_requested: bool, *, max_steps: int | None = None
-) -> tuple[VariationalConfig, ...]:
-    """Return the settings to try for the variational fit, of at most `max_steps` each.
-
-    Empty if not requested.
-    """
-    from bandgap.networks.variational import kl_weights_to_try
-
-    return kl_weights_to_try(max_steps=max_steps) if is_requested else ()
-
-
-def snapshot_config(n_snapshots: int | None) -> SnapshotConfig | None:
-    """Return the settings for so many snapshots.
-
-    Moments use at least the default number of snapshots.
-    """
-    from bandgap.networks.swag import SnapshotConfig
-
-    if n_snapshots is None:
-        return None
-    return SnapshotConfig(count=max(n_snapshots, SnapshotConfig.count), rank=n_snapshots)
-
-
-def parse_split(text: str) -> tuple[int, int]:
-    """Parse the two numbers of a split.
-
-    >>> parse_split("40000,10000")
-    (40000, 10000)
-    """
-    words = text.replace(",", " ").split()
-    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
-        raise typer.BadParameter(
-            f"--split {text!r}. Write two whole numbers from 1, such as 40000,10000."
-        )
-    return int(words[0]), int(words[1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -38,6 +39,14 @@ from bandgap.runs.requests import PredictRequest
 # of work, which a kill may lose. More are spread over processes (`runs.chunks.PROCESSES_FROM`).
 IN_MEMORY = 2_000
 CHUNKS_IN_MEMORY = 4  # and most chunks, so that a smaller --chunk needs less memory
+Model = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        help="Run folder that `bandgap transfer` wrote, a zip of one from the page Result, or "
+        "pbe: the shipped model, which needs no labels.",
+    ),
+]
 RankBy = Literal["reduction", "sd", "distance", "chance", "improvement"]
 StructuresFormat = Literal["poscar", "cif"]
 Baselines = Annotated[
@@ -54,14 +63,7 @@ Baselines = Annotated[
 @takes_engine
 @takes_zipped_run("model")
 def predict(
-    model: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote, a zip of one from the page Result, or "
-            "pbe: the shipped model, which needs no labels.",
-        ),
-    ],
+    model: Model,
     structures: options.Structures,
     out: Annotated[
         Path,
@@ -95,11 +97,7 @@ def predict(
 
     check_exist(structures)
     manifest = read_manifest(model, kind="run")
-    name = str(manifest["request"]["baseline"])
-    if baselines is not None and not name:
-        raise typer.BadParameter(
-            "--baselines: this run was trained without a baseline. Leave the option out."
-        )
+    name = _baseline_of(manifest, baselines)
     check_files(out, extxyz)
     user_features = None
     if request.features or "user_features" in manifest["descriptor"]:
@@ -160,14 +158,7 @@ def predict(
 
 @takes_zipped_run("model")
 def compute_next(
-    model: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote, a zip of one from the page Result, or "
-            "pbe: the shipped model, which needs no labels.",
-        ),
-    ],
+    model: Model,
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],
     count: Annotated[int, typer.Option(min=1, help="How many structures to rank.")] = 10,
@@ -226,11 +217,7 @@ def compute_next(
     if rank_by in ("chance", "improvement") and target is None:
         raise typer.BadParameter(f"--rank-by {rank_by} needs a window: --window 1.3:1.7.")
     manifest = read_manifest(model, kind="run")
-    name = str(manifest["request"]["baseline"])
-    if baselines is not None and not name:
-        raise typer.BadParameter(
-            "--baselines: this run was trained without a baseline. Leave the option out."
-        )
+    name = _baseline_of(manifest, baselines)
     table = run_features(features, own_of_run(manifest))
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
@@ -296,6 +283,16 @@ def compute_next(
             "file and no rank; read the column warning at the end of the table, correct "
             "the files and rank again."
         )
+
+
+def _baseline_of(manifest: Mapping[str, Any], table: Path | None) -> str:
+    """Return the baseline of a run, "" for none; raises BadParameter where a table is too much."""
+    name = str(manifest["request"]["baseline"])
+    if table is not None and not name:
+        raise typer.BadParameter(
+            "--baselines: this run was trained without a baseline. Leave the option out."
+        )
+    return name
 
 
 @takes_labels(has_level=True)

@@ -17,14 +17,16 @@ T = TypeVar("T", bound=Request)
 
 
 def takes_request(
-    request_type: type[Request], *, without: tuple[str, ...] = ()
+    request_type: type[Request], *, only: tuple[str, ...] = ()
 ) -> Callable[[Command], Command]:
     """Give a command one option for each field of a request type.
 
     The command has a keyword-only parameter `request`, which receives the request made from the
-    options. Fields in `without` have no option and keep their defaults.
+    options. Fields without an option, and those beside `only` where it is given, keep their
+    defaults.
     """
-    fields = [f for f in request_type.fields() if f.option is not None and f.name not in without]
+    names = only or tuple(request_type.model_fields)
+    fields = [f for f in request_type.fields() if f.option is not None and f.name in names]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)

@@ -26,9 +26,10 @@ from bandgap.cli.report import (
     print_sources,
     print_warnings,
 )
-from bandgap.cli.request_options import takes_engine, takes_labels
+from bandgap.cli.request_options import parsed_request, takes_engine, takes_labels, takes_request
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
+from bandgap.runs.requests import SourceRequest
 
 if TYPE_CHECKING:
     from bandgap.datasets.table import LabelledSet
@@ -37,6 +38,10 @@ DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, whose import is t
 VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice as many as for the source of the demo
 
 
+@takes_request(
+    SourceRequest,
+    only=("preset", "species", "seed", "variational", "snapshots", "device", "n_jobs"),
+)
 @takes_engine
 def train_sources(
     sets: Annotated[
@@ -51,8 +56,6 @@ def train_sources(
         str,
         typer.Option(metavar="KEY", help="The key of the gaps in the extXYZ files of all sets."),
     ],
-    preset: options.Preset = None,
-    species: options.Species = None,
     levels: Annotated[
         list[str],
         typer.Option(
@@ -92,11 +95,8 @@ def train_sources(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Training steps of each network.")
     ] = None,
-    variational: options.Variational = False,
-    snapshots: options.Snapshots = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    jobs: options.Jobs = 1,
+    *,
+    request: SourceRequest,
 ) -> None:
     """Train source networks on several labelled sets together, with an output for each set.
 
@@ -107,7 +107,7 @@ def train_sources(
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.networks.joint_training import JointTrainingConfig
-    from bandgap.sources.model import SourceConfig
+    from bandgap.runs.source import source_config
     from bandgap.sources.sets import KIND
     from bandgap.sources.training import train_sources_run
     from bandgap.storage.manifests import read_manifest
@@ -123,8 +123,9 @@ def train_sources(
     unknown = sorted((set(levels_by_set) | set(licences_by_set)) - set(files))
     if unknown:
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
-    descriptor = descriptor_of(preset, options.species_list(species))
-    widths = whole_numbers(hidden)
+    descriptor = descriptor_of(request.preset, request.species)
+    widths = parsed_request(SourceRequest, {"hidden": hidden}).hidden
+    request = request.changed(hidden=widths, variational_steps=VARIATIONAL_STEPS)
     with progress_bars() as progress:
         data = load_sets(
             files, label, levels=levels_by_set, licences=licences_by_set, progress=progress
@@ -133,20 +134,16 @@ def train_sources(
         folder = train_sources_run(
             data,
             descriptor=descriptor,
-            config=SourceConfig(
-                hidden=widths,
-                variational=options.variational_configs(variational, max_steps=VARIATIONAL_STEPS),
-                snapshots=options.snapshot_config(snapshots),
-            ),
+            config=source_config(request),
             training=training,
             members=members,
             powers=powers or None,
             displacement_angstrom=displacement,
             out=out,
-            seed=seed,
-            device=device,
+            seed=request.seed,
+            device=request.device,
             cache=descriptor_cache(),
-            n_jobs=jobs,
+            n_jobs=request.n_jobs,
             progress=progress,
         )
     manifest = read_manifest(folder, kind=KIND)
@@ -160,6 +157,7 @@ def train_sources(
     )
 
 
+@takes_request(SourceRequest, only=("variational", "snapshots", "device", "n_jobs"))
 @takes_engine
 @takes_labels()
 def source_extras(
@@ -187,10 +185,7 @@ def source_extras(
             help="Of the sets given, those to add to; default: all. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    variational: options.Variational = False,
-    snapshots: options.Snapshots = None,
-    device: options.Device = "auto",
-    jobs: options.Jobs = 1,
+    request: SourceRequest,
 ) -> None:
     """Add extras to a source model from its training structures, without changing its weights.
 
@@ -200,25 +195,25 @@ def source_extras(
     steps.
     """
     from bandgap.foundation.machine import set_threads
+    from bandgap.runs.source import source_config
     from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
     from bandgap.sources.sets import open_sources
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
-    snapshot_settings = options.snapshot_config(snapshots)
     if open_sources(source).sizes:
         _check_sets(sets, labels, structures=structures)
         files = _chosen_sets(sets, heads)
-        variational_settings = options.variational_configs(variational, max_steps=VARIATIONAL_STEPS)
+        config = source_config(request.changed(variational_steps=VARIATIONAL_STEPS))
         with progress_bars() as progress:
             add_head_extras_run(
                 source,
                 load_sets(files, str(labels.key), progress=progress),
-                variational=variational_settings,
-                snapshots=snapshot_settings,
-                device=device,
+                variational=config.variational,
+                snapshots=config.snapshots,
+                device=request.device,
                 cache=descriptor_cache(),
-                n_jobs=jobs,
+                n_jobs=request.n_jobs,
                 progress=progress,
             )
         print_extras(source)
@@ -230,6 +225,7 @@ def source_extras(
             "without NAME=PATH and --head."
         )
     check_inputs(structures, labels)
+    config = source_config(request)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, _ = load_gaps(records, labels)
@@ -237,11 +233,11 @@ def source_extras(
             source,
             records,
             gaps,
-            variational=options.variational_configs(variational),
-            snapshots=snapshot_settings,
-            device=device,
+            variational=config.variational,
+            snapshots=config.snapshots,
+            device=request.device,
             cache=descriptor_cache(),
-            n_jobs=jobs,
+            n_jobs=request.n_jobs,
             progress=progress,
         )
     print_run(source, read_manifest(source, kind="source"))
@@ -285,20 +281,6 @@ def parsed_names(words: Sequence[str], *, what: str) -> dict[str, str]:
             raise ConfigError(f"{what}: {name!r} is given twice. Give each set a name of its own.")
         text_by_name[name] = text
     return text_by_name
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Parse widths of layers; raises ConfigError unless they are whole numbers from 1.
-
-    >>> whole_numbers("512,256"), whole_numbers("64 32")
-    ((512, 256), (64, 32))
-    """
-    words = text.replace(",", " ").split()
-    if not words or not all(word.isdigit() and int(word) for word in words):
-        raise ConfigError(
-            f"--hidden {text!r}. Write the widths of the hidden layers, such as 512,256."
-        )
-    return tuple(int(word) for word in words)
 
 
 def _check_sets(sets: list[str], labels: LabelChoice, *, structures: list[Path]) -> None:

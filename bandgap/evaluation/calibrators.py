@@ -9,7 +9,7 @@ with the run, as `calibrator.json`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metrics import coverage, mean_width
+from bandgap.foundation.config import from_dict
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
 from bandgap.predictions.conformal import ConformalScores, scores_of, smallest_calibration_set
@@ -286,24 +287,10 @@ def _remedy(n: int, n_required: int) -> str:
 
 
 def _checked(values: Mapping[str, Any]) -> Calibrator:
-    """Return a calibrator from plain values.
-
-    Raises ValueError, TypeError or InputError on others.
-    """
-    changes: Sequence[Mapping[str, float]] = values["changes"]
-    rows = {name: tuple(values[name]) for name in ("ids", "files", "scores")}
-    calibrator = Calibrator(**{**values, **rows, "changes": tuple(Change(**c) for c in changes)})
-    if (
-        calibrator.kind not in KINDS
-        or not calibrator.ids
-        or len(calibrator.files) != len(calibrator.ids)
-    ):
-        raise ValueError(
-            f"kind {calibrator.kind!r} on {len(calibrator)} structures; accepted: "
-            f"{', '.join(KINDS)} on at least one"
-        )
-    if calibrator.conformal is None and not (
-        np.isfinite(calibrator.factor) and calibrator.factor > 0
-    ):
+    """Return a calibrator from plain values; raises ConfigError or ValueError on others."""
+    calibrator = from_dict(Calibrator, values)
+    if not calibrator.ids or len(calibrator.files) != len(calibrator.ids):
+        raise ValueError(f"it is of {len(calibrator)} structures")
+    if not (np.isfinite(calibrator.factor) and calibrator.factor > 0):
         raise ValueError(f"factor {calibrator.factor}; accepted: a finite number above 0")
     return calibrator

@@ -205,6 +205,11 @@ class Database:
                 _transactions.reset(token)
             connection.execute("COMMIT")
 
+    def write(self, query: str, *values: object) -> int:
+        """Execute one statement in a transaction (`writing`); return the number of changed rows."""
+        with self.writing() as connection:
+            return connection.execute(query, values).rowcount
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)

@@ -69,10 +69,12 @@ def bin_dataset(library: Library, workspace: str, dataset_id: str) -> None:
     dataset = library.dataset(workspace, dataset_id)
     check_dataset_unused(library, dataset)
     deletion = Deletion("data set", dataset_id, workspace, dataset.name, time.time())
-    with library.database.writing() as connection:
-        connection.execute(
+    with library.database.writing():
+        library.database.write(
             "INSERT OR REPLACE INTO deleted_dataset VALUES (?, ?, ?)",
-            (dataset_id, workspace, dataset.name),
+            dataset_id,
+            workspace,
+            dataset.name,
         )
         _move(library, deletion, to=bin_of(workspace))
 
@@ -97,9 +99,9 @@ def restore(library: Library, workspace: str, kind: Kind, item_id: str) -> Delet
     )
     if deletion is None:
         raise InputError(f"This {kind} is no longer in the bin, so it cannot be restored.")
-    with library.database.writing() as connection:
+    with library.database.writing():
         if kind == "data set":
-            connection.execute("DELETE FROM deleted_dataset WHERE id = ?", (item_id,))
+            library.database.write("DELETE FROM deleted_dataset WHERE id = ?", item_id)
         elif kind == "run":
             deletion = replace(deletion, datasets=_predicted_datasets(library, deletion))
         _move(library, deletion, to=workspace)
@@ -192,10 +194,9 @@ def _remove(jobs: JobStore, library: Library, deletion: Deletion) -> None:
             delete_dataset(library, workspace, deletion.id)
     elif any(job.subject == deletion.id for job in _jobs(jobs, workspace)):
         delete_source(jobs, library, workspace, deletion.id)
-    with library.database.writing() as connection:
-        connection.execute(
-            "DELETE FROM deletion WHERE kind = ? AND id = ?", (deletion.kind, deletion.id)
-        )
+    library.database.write(
+        "DELETE FROM deletion WHERE kind = ? AND id = ?", deletion.kind, deletion.id
+    )
 
 
 def _jobs(jobs: JobStore, workspace: str) -> list[Job]:

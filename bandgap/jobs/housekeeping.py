@@ -28,8 +28,7 @@ def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str)
     """
     library.dataset(workspace, dataset_id)
     accepted_name = checked_name(name)
-    with library.database.writing() as connection:
-        connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (accepted_name, dataset_id))
+    library.database.write("UPDATE dataset SET name = ? WHERE id = ?", accepted_name, dataset_id)
 
 
 def set_level_of_theory(library: Library, workspace: str, dataset_id: str, level: str) -> None:
@@ -44,10 +43,7 @@ def set_level_of_theory(library: Library, workspace: str, dataset_id: str, level
         raise InputError(
             f"The level of theory has {len(text)} characters. Accepted: at most {MAX_NAME}."
         )
-    with library.database.writing() as connection:
-        connection.execute(
-            "UPDATE dataset SET level_of_theory = ? WHERE id = ?", (text, dataset_id)
-        )
+    library.database.write("UPDATE dataset SET level_of_theory = ? WHERE id = ?", text, dataset_id)
 
 
 def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
@@ -143,10 +139,9 @@ def drop_unfinished_writes(home: Home) -> None:
 def rename_run(library: Library, run: RunRow, title: str) -> None:
     """Give a run another name; raises InputError for one that is empty or too long."""
     text = checked_name(title)
-    with library.database.writing() as connection:
-        connection.execute(
-            "UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace)
-        )
+    library.database.write(
+        "UPDATE run SET title = ? WHERE id = ? AND workspace = ?", text, run.id, run.workspace
+    )
 
 
 def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:

@@ -246,7 +246,8 @@ class Library:
         title: str,
     ) -> None:
         """Add a run with its request; the same run again changes nothing."""
-        values = (
+        self.database.write(
+            "INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             run_id,
             workspace,
             job,
@@ -258,17 +259,12 @@ class Library:
             json.dumps(request.to_values()),
             time.time(),
         )
-        with self.database.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
-            )
 
     def set_job(self, workspace: str, run_id: str, *, job: str) -> None:
         """Set the job that now computes a run."""
-        with self.database.writing() as connection:
-            connection.execute(
-                "UPDATE run SET job = ? WHERE id = ? AND workspace = ?", (job, run_id, workspace)
-            )
+        self.database.write(
+            "UPDATE run SET job = ? WHERE id = ? AND workspace = ?", job, run_id, workspace
+        )
 
     def run(self, workspace: str, run_id: str) -> RunRow | None:
         """Return a run of this workspace, or None."""

@@ -82,8 +82,7 @@ def acquire(database: Database, holder: str) -> bool:
 
 def release(database: Database, holder: str) -> None:
     """Release the lock; nothing happens when `holder` does not have it."""
-    with database.writing() as connection:
-        connection.execute("DELETE FROM lock WHERE name = ? AND holder = ?", (NAME, holder))
+    database.write("DELETE FROM lock WHERE name = ? AND holder = ?", NAME, holder)
 
 
 def holds(database: Database, holder: str) -> bool:

@@ -34,7 +34,6 @@ def set_run_note(library: Library, workspace: str, run_id: str, note: str) -> No
         raise InputError(
             f"The note on {run.title} has {len(text)} characters. Accepted: at most {MAX_NOTE}."
         )
-    with library.database.writing() as connection:
-        connection.execute(
-            "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?, '[]')", (run_id, workspace, text)
-        )
+    library.database.write(
+        "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?, '[]')", run_id, workspace, text
+    )

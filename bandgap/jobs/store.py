@@ -272,13 +272,16 @@ class JobStore:
         result: Mapping[str, Any] | None = None,
     ) -> bool:
         """Give an active job its final state; return whether it was still active."""
-        with self.database.writing() as connection:
-            cursor = connection.execute(
-                "UPDATE job SET state = ?, finished = ?, error = ?, result = ?"
-                " WHERE id = ? AND state IN ('queued', 'running', 'cancelling')",
-                (state, time.time(), error, json.dumps(dict(result or {})), job_id),
-            )
-            return cursor.rowcount == 1
+        n_changed = self.database.write(
+            "UPDATE job SET state = ?, finished = ?, error = ?, result = ?"
+            " WHERE id = ? AND state IN ('queued', 'running', 'cancelling')",
+            state,
+            time.time(),
+            error,
+            json.dumps(dict(result or {})),
+            job_id,
+        )
+        return n_changed == 1
 
     def forget(self, workspace: str, jobs: Sequence[Job]) -> None:
         """Remove jobs of this workspace and their events."""
@@ -293,15 +296,14 @@ class JobStore:
 
         It is cancelled where that was requested, else interrupted. Return the number of jobs.
         """
-        with self.database.writing() as connection:
-            cursor = connection.execute(
-                "UPDATE job SET finished = ?,"
-                " state = CASE state WHEN 'cancelling' THEN 'cancelled' ELSE 'interrupted' END,"
-                " error = 'The worker process ended while this job was running.'"
-                " WHERE state IN ('running', 'cancelling') AND worker != ?",
-                (time.time(), worker),
-            )
-            return cursor.rowcount
+        return self.database.write(
+            "UPDATE job SET finished = ?,"
+            " state = CASE state WHEN 'cancelling' THEN 'cancelled' ELSE 'interrupted' END,"
+            " error = 'The worker process ended while this job was running.'"
+            " WHERE state IN ('running', 'cancelling') AND worker != ?",
+            time.time(),
+            worker,
+        )
 
 
 def _move_times(connection: sqlite3.Connection, job_id: str, seconds: float) -> None:

@@ -45,10 +45,9 @@ class WorkspaceSummary:
 
 def open_workspace(library: Library, workspace: str) -> None:
     """Store that a workspace was opened, so that its address is valid while it is empty."""
-    with library.database.writing() as connection:
-        connection.execute(
-            "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time())
-        )
+    library.database.write(
+        "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", workspace, time.time()
+    )
 
 
 def has_workspace(library: Library, workspace: str) -> bool:
@@ -73,21 +72,18 @@ def workspace_name(library: Library, workspace: str) -> str:
 def rename_workspace(library: Library, workspace: str, name: str) -> None:
     """Give a workspace a name; raises InputError for one that is empty or too long."""
     text = checked_name(name)
-    with library.database.writing() as connection:
-        connection.execute(
-            "INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time())
-        )
-        connection.execute("UPDATE opened_workspace SET name = ? WHERE id = ?", (text, workspace))
+    with library.database.writing():
+        open_workspace(library, workspace)
+        library.database.write("UPDATE opened_workspace SET name = ? WHERE id = ?", text, workspace)
 
 
 def drop_unused_workspaces(library: Library, *, unused_s: float = UNUSED_S) -> None:
     """Remove workspaces without content and without a name that were opened before this time."""
-    with library.database.writing() as connection:
-        connection.execute(
-            "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN "
-            "(SELECT id FROM workspace)",
-            (time.time() - unused_s,),
-        )
+    library.database.write(
+        "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN "
+        "(SELECT id FROM workspace)",
+        time.time() - unused_s,
+    )
 
 
 def workspaces_of(library: Library, ids: Iterable[str]) -> list[WorkspaceSummary]:

@@ -129,56 +129,8 @@ def levels_of(names: Iterable[str]) -> ElectronLevels:
     return kinds.pop() if kinds else "none"
 
 
-def compare(
-    members: Members | DescriptorConfig,
-    table: Table,
-    comparison: Comparison,
-    *,
-    head: str | None = None,
-    device: str = "auto",
-    done: Sequence[ComparedFit] = (),
-    progress: Progress = no_progress,
-) -> Iterator[ComparedFit]:
-    """Yield the figures of every method on every split, each as soon as it is computed.
-
-    A method that cannot be fitted on a split has the reason in `ComparedFit.failed`; the comparison
-    continues.
-
-    Parameters
-    ----------
-    members
-        Source models by output, for each network. Without a source, the descriptor.
-    table
-        Labelled rows. Features beyond those of the source are electron levels (`levels_of`).
-    comparison
-        Methods, sizes, seeds and number of test rows.
-    head
-        Output of the source to start from. Default: the one that fits the training rows best.
-    device
-        Where to train and sample.
-    done
-        Earlier fits. They are not recomputed where their inputs are the same (`facts_by_method`).
-    progress
-        Called before every fit; may raise `Cancelled`.
-
-    Raises
-    ------
-    InputError
-        When there are too few rows.
-    ConfigError
-        For a method that transfers where there is no source.
-    """
-    if isinstance(members, DescriptorConfig):
-        for name in comparison.methods:
-            without_source(entrant_of(name).method)
-    compared = compared_of(members, table)
-    yield from compare_given(
-        compared, comparison, head=head, device=device, done=done, progress=progress
-    )
-
-
 def compared_of(members: Members | DescriptorConfig, table: Table) -> Compared:
-    """Return the inputs of `compare`: the same table and source, or descriptor, for all methods."""
+    """Return the inputs of a comparison with one table, and one source or descriptor, for all."""
     inputs = MethodInputs(
         () if isinstance(members, DescriptorConfig) else members, descriptor_of(members), table
     )
@@ -227,7 +179,7 @@ def facts_by_method(
     return facts
 
 
-def compare_given(
+def compare(
     compared: Compared,
     comparison: Comparison,
     *,
@@ -236,10 +188,37 @@ def compare_given(
     done: Sequence[ComparedFit] = (),
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """As `compare`, for methods with different tables.
+    """Yield the figures of every method on every split, each as soon as it is computed.
 
-    All methods have the same test rows in a split.
+    All methods have the same test rows in a split. A method that cannot be fitted on a split has
+    the reason in `ComparedFit.failed`; the comparison continues.
+
+    Parameters
+    ----------
+    compared
+        Source and table of every method. Features beyond those of the source are electron levels
+        (`levels_of`).
+    comparison
+        Methods, sizes, seeds and number of test rows.
+    head
+        Output of the source to start from. Default: the one that fits the training rows best.
+    device
+        Where to train and sample.
+    done
+        Earlier fits. They are not recomputed where their inputs are the same (`facts_by_method`).
+    progress
+        Called before every fit; may raise `Cancelled`.
+
+    Raises
+    ------
+    InputError
+        When there are too few rows.
+    ConfigError
+        For a method that transfers where there is no source.
     """
+    if not compared.reference.members:
+        for name in comparison.methods:
+            without_source(entrant_of(name).method)
     fewest = min(len(inputs.table) for inputs in compared.distinct)
     largest = max(comparison.sizes)
     tested_on = compared.tested_on

@@ -1,10 +1,10 @@
 """Features of the structures in a split: training, held back and test."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from bandgap.datasets.splits import Rows, Split
+from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LeftOut, Table
 from bandgap.descriptors import DescriptorConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
@@ -29,9 +29,9 @@ def described_split(
     Returns
     -------
     table
-        The structures of the split.
+        The structures of the split, with NaN as features of those that are left out.
     split
-        Their rows in this table.
+        The rows of the others in this table.
     left_out
         The structures that were left out.
 
@@ -40,38 +40,24 @@ def described_split(
     InputError
         Where no structure can be described.
     """
-    rows = np.concatenate([split.train, split.held_back, split.test])
-    split_table = table.rows(rows)
+    parts = (split.train, split.held_back, split.test)
+    split_table = table.rows(np.concatenate(parts))
     described = featurize(
         split_table.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress
     )
-    problems = [None if problem is None else problem.text for problem in described.problems]
-    kept_rows = np.array([k for k, text in enumerate(problems) if text is None], dtype=np.int64)
     left_out = [
-        LeftOut(split_table.records[k].id, problem=text)
-        for k, text in enumerate(problems)
-        if text is not None
+        LeftOut(record.id, problem=problem.text)
+        for record, problem in zip(split_table.records, described.problems, strict=True)
+        if problem is not None
     ]
-    if not kept_rows.size:
+    if len(left_out) == len(split_table):
         raise InputError(
-            f"None of {len(rows)} structures can be learned from: each {left_out[0].problem}"
+            f"None of {len(left_out)} structures can be learned from: each {left_out[0].problem}"
         )
-    new_rows = dict(zip(rows[kept_rows].tolist(), range(kept_rows.size), strict=True))
-    baseline = None if split_table.baseline_eV is None else split_table.baseline_eV[kept_rows]
-    new_table = Table(
-        [split_table.records[k] for k in kept_rows],
-        described.features[kept_rows],
-        split_table.gaps_eV[kept_rows],
-        baseline_eV=baseline,
+    is_described = np.array([problem is None for problem in described.problems])
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    train, held_back, test = (
+        rows[is_described[rows]] for rows in np.split(np.arange(len(split_table)), ends)
     )
-    new_split = Split(
-        train=_renumbered(split.train, new_rows),
-        test=_renumbered(split.test, new_rows),
-        held_back=_renumbered(split.held_back, new_rows),
-    )
-    return new_table, new_split, left_out
-
-
-def _renumbered(rows: Rows, new_rows: dict[int, int]) -> Rows:
-    result: Sequence[int] = [new_rows[row] for row in rows.tolist() if row in new_rows]
-    return np.array(result, dtype=np.int64)
+    new_table = replace(split_table, features=described.features)
+    return new_table, Split(train=train, test=test, held_back=held_back), left_out

@@ -49,11 +49,11 @@ def oe62(
     result: dict[str, Any] = {}
     with progress_bars() as progress:
         if size:
-            numbers = options.parse_split(split)
+            train, stop = map(int, split.split(","))
             result["size"] = run_size(
                 data,
                 rows=rows,
-                split=numbers,
+                split=(train, stop),
                 max_epochs=max_epochs,
                 jobs=jobs,
                 progress=progress,

@@ -11,7 +11,7 @@ from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.config import BLOCKS
 from bandgap.descriptors.electron_levels import BLOCK, electron_levels
 from bandgap.evaluation.heldout import load_heldout
-from bandgap.runs.comparison import Comparison, compare
+from bandgap.runs.comparison import Comparison, compare, compared_of
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import left_out_sentence
@@ -91,8 +91,14 @@ def test_comparison_uses_levels_only_for_methods_that_ask_for_them(source_folder
     settings = {"feature_gp": QUICK, "freeze": {}, "kernel_ridge": {}}
     plan = Comparison({**settings, "feature_gp+levels": QUICK, "freeze+levels": {}}, (14,), (0,), 6)
     alone = Comparison(settings, (14,), (0,), 6)
-    wide = {fit.method: fit.figures for fit in compare(members, tables[1], plan, device="cpu")}
-    narrow = {fit.method: fit.figures for fit in compare(members, tables[0], alone, device="cpu")}
+    wide = {
+        fit.method: fit.figures
+        for fit in compare(compared_of(members, tables[1]), plan, device="cpu")
+    }
+    narrow = {
+        fit.method: fit.figures
+        for fit in compare(compared_of(members, tables[0]), alone, device="cpu")
+    }
     for name, figures in narrow.items():
         assert wide[name] == pytest.approx(figures)
     for name in ("feature_gp", "freeze"):

@@ -47,7 +47,7 @@ def members(source_folder):
 
 @pytest.fixture(scope="module")
 def fits(members, table):
-    return list(compare(members, table, PLAN, device="cpu"))
+    return list(compare(compared_of(members, table), PLAN, device="cpu"))
 
 
 def test_every_method_is_fitted_on_every_split(fits):
@@ -91,7 +91,7 @@ def test_what_is_done_is_not_computed_again(fits, members, table, tmp_path):
         append_fit(path, fit)
     done = read_fits(path)
     assert [dataclasses.asdict(f) for f in done] == [dataclasses.asdict(f) for f in fits[:10]]
-    later_fits = list(compare(members, table, PLAN, device="cpu", done=done))
+    later_fits = list(compare(compared_of(members, table), PLAN, device="cpu", done=done))
     assert [(f.method, f.n, f.seed) for f in later_fits] == [
         (f.method, f.n, f.seed) for f in fits[10:]
     ]
@@ -123,9 +123,14 @@ def test_method_at_one_network_takes_the_first_alone(members, table):
     ]
     plan = Comparison({"fine_tune@1": FINE, "fine_tune": FINE}, (14,), (0,), 6)
     alone = Comparison({"fine_tune": FINE}, (14,), (0,), 6)
-    result = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
+    result = {
+        f.method: f.figures["rmse_eV"]
+        for f in compare(compared_of(twice, table), plan, device="cpu")
+    }
     (expected,) = [
-        f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"
+        f
+        for f in compare(compared_of(members, table), alone, device="cpu")
+        if f.method == "fine_tune"
     ]
     assert result["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
     assert result["fine_tune"] != pytest.approx(result["fine_tune@1"], rel=1e-3)
@@ -140,7 +145,7 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
     wild = {"members": 2, "fold_members": 2, "training": {"learning_rate": 1e30}}
     plan = Comparison({"ensemble": wild, "last_layer_ridge": {}}, (14,), (0, 1), 6)
     path = tmp_path / "fits.jsonl"
-    result = list(compare(members, table, plan, device="cpu"))
+    result = list(compare(compared_of(members, table), plan, device="cpu"))
     for fit in result:
         append_fit(path, fit)
     failed = [fit for fit in result if fit.failed]
@@ -150,7 +155,7 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
     assert all("diverge" in fit.failed for fit in failed)
     assert np.isfinite(summary(result, "rmse_eV")["last_layer_ridge"][14][0])
     assert np.isnan(summary(result, "rmse_eV")["ensemble"][14][0])
-    again = compare(members, table, plan, device="cpu", done=read_fits(path))
+    again = compare(compared_of(members, table), plan, device="cpu", done=read_fits(path))
     assert [(fit.method, fit.seed) for fit in again] == [("ensemble", 0), ("ensemble", 1)]
 
 
@@ -196,13 +201,13 @@ def halved_source(members):
     ids=["labels", "source", "n_test", "settings"],
 )
 def test_kept_fit_of_something_else_is_computed_again(change, words, members, table):
-    first = list(compare(members, table, QUICK, device="cpu"))
+    first = list(compare(compared_of(members, table), QUICK, device="cpu"))
     other_members, rows, plan = change(members, table)
-    again = list(compare(other_members, rows, plan, device="cpu", done=first))
+    again = list(compare(compared_of(other_members, rows), plan, device="cpu", done=first))
     new = {fit.method: fit for fit in again}
     (old,) = [fit for fit in first if fit.method == "last_layer_ridge"]
     assert "last_layer_ridge" in new
-    fresh = list(compare(other_members, rows, plan, device="cpu"))
+    fresh = list(compare(compared_of(other_members, rows), plan, device="cpu"))
     assert [fit.figures for fit in fresh if fit.method == "last_layer_ridge"] == [
         new["last_layer_ridge"].figures
     ]
@@ -215,9 +220,9 @@ def test_kept_fit_of_something_else_is_computed_again(change, words, members, ta
 def test_stored_fit_of_another_version_is_recomputed(members, table):
     first = [
         dataclasses.replace(fit, made_of={**fit.made_of, "version": "0.0.1"})
-        for fit in compare(members, table, QUICK, device="cpu")
+        for fit in compare(compared_of(members, table), QUICK, device="cpu")
     ]
-    again = list(compare(members, table, QUICK, device="cpu", done=first))
+    again = list(compare(compared_of(members, table), QUICK, device="cpu", done=first))
     assert [fit.method for fit in again] == [fit.method for fit in first]
     facts = facts_by_method(compared_of(members, table), QUICK)
     assert recomputed_sentence(first, facts, where="C").endswith(
@@ -236,7 +241,7 @@ def test_read_fits_line_without_inputs_is_refused(tmp_path):
 
 
 def test_stored_fit_of_another_method_is_reusable_for_the_same_data(members, table):
-    first = list(compare(members, table, QUICK, device="cpu"))
+    first = list(compare(compared_of(members, table), QUICK, device="cpu"))
     plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
     same = reusable_fits(first, facts_by_method(compared_of(members, table), plan))
     assert "last_layer_ridge" in {fit.method for fit in same}

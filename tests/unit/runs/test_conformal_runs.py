@@ -10,7 +10,7 @@ import pytest
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.predictions.store import load_predictions
-from bandgap.runs.comparison import Comparison, compare
+from bandgap.runs.comparison import Comparison, compare, compared_of
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
@@ -193,13 +193,15 @@ def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(
     members = open_sources(source_folder).load()
     table = learnable(records, gaps_eV, descriptor=load_run(run).descriptor)
     plan = Comparison({"fine_tune": SETTINGS["fine_tune"]}, (50,), (5,), 10, conformal_share=0.4)
-    fits = list(compare(members, table, plan, device="cpu"))
+    fits = list(compare(compared_of(members, table), plan, device="cpu"))
     assert [(fit.n, fit.conformal_share) for fit in fits] == [(50, 0.4)] * 3
     metrics = manifest_of(run)["metrics"]
     for name in ("rmse_eV", "coverage_95", "coverage_conformal_95", "width_conformal_95_eV"):
         assert fits[-1].figures[name] == pytest.approx(metrics[name], rel=1e-5)
-    assert list(compare(members, table, plan, device="cpu", done=fits)) == []
+    assert list(compare(compared_of(members, table), plan, device="cpu", done=fits)) == []
     without = next(
-        compare(members, table, replace(plan, conformal_share=0.0), device="cpu", done=fits)
+        compare(
+            compared_of(members, table), replace(plan, conformal_share=0.0), device="cpu", done=fits
+        )
     )
     assert (without.method, without.conformal_share) == (fits[0].method, 0.0)

@@ -13,7 +13,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import hidden_features
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.compared_tables import tables_for
-from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare_given
+from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import NO_SOURCE
@@ -225,7 +225,7 @@ def compared_on(folder, mixed, methods, *, sizes=(14,), seeds=(1,), done=()):
     records, gaps = mixed
     tables = tables_for(methods, folder, records, gaps)
     plan = Comparison({name: COMPARED[name] for name in methods}, sizes, seeds, n_test=6)
-    return tables, list(compare_given(tables, plan, device="cpu", done=done))
+    return tables, list(compare(tables, plan, device="cpu", done=done))
 
 
 def heldout_rmse_eV(run, mixed):

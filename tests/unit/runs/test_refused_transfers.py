@@ -7,7 +7,7 @@ from ase import Atoms
 from bandgap.descriptors.electron_levels import BOTH, METHOD, electron_levels
 from bandgap.foundation.errors import InputError
 from bandgap.runs.compared_tables import tables_for
-from bandgap.runs.comparison import Comparison, compare_given
+from bandgap.runs.comparison import Comparison, compare
 from bandgap.structures import StructureRecord
 from tests.transfers import transfer_labelled
 
@@ -105,7 +105,7 @@ def test_compared_method_with_levels_that_are_the_gaps_is_not_fitted(source_fold
     gaps_eV = np.array([electron_levels(r.atoms, METHOD)[0] for r in world.records])
     compared = tables_for(["kernel_ridge"], source_folder, world.records, gaps_eV, levels=METHOD)
     plan = Comparison({"kernel_ridge+levels": {}, "kernel_ridge": {}}, (14,), (0,), 6)
-    texts = {fit.method: fit.failed for fit in compare_given(compared, plan, device="cpu")}
+    texts = {fit.method: fit.failed for fit in compare(compared, plan, device="cpu")}
     assert (
         "The gaps to learn are those of GFN1-xTB electron levels" in (texts["kernel_ridge+levels"])
     )
