@@ -47,49 +47,27 @@ def allowed_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 def offered_files(folder: Path) -> list[ServerFile]:
     """Return the files of the folder that may be opened, by name; all others are left out."""
-    files = []
-    for path in sorted(folder.iterdir()):
-        try:
-            files.append(ServerFile(path.name, checked_file(folder, path.name).stat().st_size))
-        except (InputError, OSError):
-            continue
-    return files[:MAX_LISTED]
+    top = folder.resolve()
+    files = [
+        ServerFile(path.name, path.stat().st_size)
+        for path in sorted(folder.iterdir())
+        if path.name.lower().endswith(SUFFIXES)
+        and path.is_file()
+        and path.resolve().is_relative_to(top)
+    ]
+    return [file for file in files if file.n_bytes <= MAX_FILE_BYTES][:MAX_LISTED]
 
 
 def checked_file(folder: Path, name: str) -> Path:
-    """Return the real path of a file of the folder.
-
-    Raises InputError for a name with a path, a link out of the folder, a file of another kind, one
-    over the limit of size, and where there is no such file.
-    """
-    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+    """Return the real path of an offered file; raises InputError for any other name."""
+    if name not in {file.name for file in offered_files(folder)}:
         raise InputError(
-            f"{name!r} is not the name of a file. Accepted: a file of the server's "
-            "folder, without a path."
+            f"{name!r} is none of the files that this server offers: {' and '.join(SUFFIXES)} "
+            f"files of its folder, of at most {MAX_FILE_BYTES / 1e9:.0f} GB, and no links that "
+            "lead out of it. Choose one from the list, or use `bandgap train-source --oe62` in a "
+            "shell on this machine."
         )
-    if not name.lower().endswith(SUFFIXES):
-        raise InputError(
-            f"{name}: accepted are {' and '.join(SUFFIXES)} files in the layout of OE62."
-        )
-    try:
-        path = (folder / name).resolve(strict=True)
-        state = path.stat()
-    except OSError:
-        raise InputError(
-            f"{name}: the server's folder has no such file. Choose one from the list."
-        ) from None
-    if not path.is_relative_to(folder.resolve()):
-        raise InputError(
-            f"{name} is a link that leads out of the server's folder. Put the file itself there."
-        )
-    if not stat.S_ISREG(state.st_mode):
-        raise InputError(f"{name} is not a file. Choose one from the list.")
-    if state.st_size > MAX_FILE_BYTES:
-        raise InputError(
-            f"{name} has {state.st_size / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.0f} GB are "
-            "accepted. Use `bandgap train-source --oe62` in a shell on this machine."
-        )
-    return path
+    return (folder / name).resolve()
 
 
 def data_folder() -> Path | None:

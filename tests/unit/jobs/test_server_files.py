@@ -32,29 +32,29 @@ def test_only_plain_files_are_offered(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    "name",
     [
-        ("../secret.json", "is not the name of a file"),
-        ("/etc/passwd.json", "is not the name of a file"),
-        ("..\\secret.json", "is not the name of a file"),
-        ("a\0.json", "is not the name of a file"),
-        ("", "is not the name of a file"),
-        ("..", "is not the name of a file"),
-        ("out.json", "is a link that leads out of the server's folder"),
-        ("sub.json", "is not a file"),
-        ("notes.txt", "accepted are .json and .json.gz files in the layout of OE62"),
-        ("none.json", "the server's folder has no such file"),
+        "../secret.json",
+        "/etc/passwd.json",
+        "..\\secret.json",
+        "a\0.json",
+        "",
+        "..",
+        "out.json",
+        "sub.json",
+        "notes.txt",
+        "none.json",
     ],
 )
-def test_other_names_are_refused_with_the_reason(folder, name, text):
-    with pytest.raises(InputError, match=text):
+def test_other_names_are_refused(folder, name):
+    with pytest.raises(InputError, match="is none of the files that this server offers"):
         checked_file(folder, name)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes are of POSIX")
 def test_pipe_is_refused_without_being_opened(folder):
     os.mkfifo(folder / "pipe.json")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="is none of the files"):
         checked_file(folder, "pipe.json")
 
 
@@ -63,11 +63,9 @@ def test_at_most_the_limit_of_files_is_listed(folder, monkeypatch):
     assert [file.name for file in offered_files(folder)] == ["df_5k.json"]
 
 
-def test_file_over_the_limit_names_the_limit(folder, monkeypatch):
+def test_file_over_the_limit_is_not_offered(folder, monkeypatch):
     monkeypatch.setattr(server_files, "MAX_FILE_BYTES", 1)
-    with pytest.raises(
-        InputError, match="at most 0 GB are accepted. Use `bandgap train-source --oe62`"
-    ):
+    with pytest.raises(InputError, match="Choose one from the list, or use `bandgap train-source"):
         checked_file(folder, "df_5k.json")
 
 

@@ -168,7 +168,7 @@ def test_path_out_of_the_folder_is_refused_by_the_job(home, tmp_path, monkeypatc
     (tmp_path / "offered").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "offered"))
     job = ended(home, submitted(home, file="../bandgap.sqlite3", level="pbe"))
-    assert "is not the name of a file" in job.error
+    assert "is none of the files that this server offers" in job.error
 
 
 @pytest.mark.parametrize(
