@@ -41,6 +41,7 @@ from bandgap.transfer.shared.method import Fitting
 
 CONSTANT = "mean of the training gaps"
 SOURCE_ALONE = "source, recalibrated"
+DIAGNOSTICS = ("rhat_max", "ess_min", "divergences")
 
 Floats = NDArray[np.float64]
 
@@ -312,8 +313,9 @@ def _fits_of_split(
             )
             members_and_head[id(inputs)] = (members, head)
         members, head = members_and_head[id(inputs)]
+        failed = ""
         try:
-            fit = _fit_one(
+            figures, seconds, warnings = _figures(
                 name,
                 members,
                 data,
@@ -323,33 +325,27 @@ def _fits_of_split(
                 seed=seed,
                 head=head,
                 device=work.device,
-                made_of=work.facts[name],
             )
+            figures[NEAR_COPIES] = near_copy_shares[id(inputs)]
         except Cancelled:
             raise
         except BandgapError as error:
-            fit = ComparedFit(
-                name, n, seed, {}, 0.0, head, failed=str(error), made_of=work.facts[name]
-            )
+            figures, seconds, warnings, failed = {}, 0.0, (), str(error)
         spread_eV = rmse(test.gaps_eV, np.full(len(test), train.gaps_eV.mean()))
-        tiny = tiny_error_warning({**fit.figures, "n": len(test), "mean_gap_rmse_eV": spread_eV})
-        yield replace(
-            fit,
-            n=n,
-            figures=_with_near_copies(fit, near_copy_shares[id(inputs)]),
+        tiny = tiny_error_warning({**figures, "n": len(test), "mean_gap_rmse_eV": spread_eV})
+        yield ComparedFit(
+            name,
+            n,
+            seed,
+            figures,
+            seconds,
+            "" if name == CONSTANT else head,
+            (*warnings, *(inputs.warnings if entrant else ()), *filter(None, [tiny])),
+            failed=failed,
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
-            warnings=(
-                *fit.warnings,
-                *(inputs.warnings if entrant else ()),
-                *filter(None, [tiny]),
-            ),
+            made_of=work.facts[name],
         )
-
-
-def _with_near_copies(fit: ComparedFit, share: float) -> dict[str, float]:
-    """Return the figures of a fit with the share of near-copies; none for a failed fit."""
-    return {} if fit.failed else {**fit.figures, NEAR_COPIES: share}
 
 
 def _names(compared: Compared, comparison: Comparison) -> list[str]:
@@ -371,7 +367,7 @@ def descriptor_of(members: Members | DescriptorConfig) -> DescriptorConfig:
     )
 
 
-def _fit_one(
+def _figures(
     name: str,
     members: Members,
     data: TargetData,
@@ -382,22 +378,19 @@ def _fit_one(
     seed: int,
     head: str,
     device: str,
-    made_of: Facts,
-) -> ComparedFit:
-    n = len(data.gaps_eV)
+) -> tuple[dict[str, float], float, tuple[str, ...]]:
+    """Return the figures of one row of a comparison, the seconds of its fit, and warnings."""
     gaps = test.gaps_eV
     if name == CONSTANT:
-        point = np.full(gaps.size, data.gaps_eV.mean())
-        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0, made_of=made_of)
+        return {"rmse_eV": rmse(gaps, np.full(gaps.size, data.gaps_eV.mean()))}, 0.0, ()
     if name == SOURCE_ALONE:
-        models = [member[head] for member in members]
-        scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
         predicted = [
-            source_gaps_eV(model, scale, test.features)
-            for model, scale in zip(models, scales, strict=True)
+            source_gaps_eV(
+                model, standardiser_for(model, data.features, data.gaps_eV), test.features
+            )
+            for model in (member[head] for member in members)
         ]
-        figures = {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}
-        return ComparedFit(name, n, seed, figures, 0.0, head, made_of=made_of)
+        return {"rmse_eV": rmse(gaps, np.mean(predicted, axis=0))}, 0.0, ()
     entrant = entrant_of(name)
     refuse_gaps_as_inputs(data, entrant.levels)
     method = get_method(entrant.method)
@@ -410,11 +403,9 @@ def _fit_one(
     scores = conformal_scores(posterior, held_back) if len(held_back) else None
     mean, sd = mean_and_sd(draws)
     figures = heldout_figures(draws, gaps) | conformal_figures(scores, gaps, mean=mean, sd=sd)
-    for figure in ("rhat_max", "ess_min", "divergences"):
-        if figure in posterior.diagnostics.figures:
-            figures[figure] = posterior.diagnostics.figures[figure]
-    warnings = posterior.diagnostics.warnings
-    return ComparedFit(name, n, seed, figures, seconds, head, warnings, made_of=made_of)
+    stored = posterior.diagnostics.figures
+    figures |= {name: stored[name] for name in DIAGNOSTICS if name in stored}
+    return figures, seconds, posterior.diagnostics.warnings
 
 
 def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:

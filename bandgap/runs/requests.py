@@ -17,19 +17,43 @@ if TYPE_CHECKING:
     from bandgap.predictions.window import Window
     from bandgap.predictions.withholding import IntervalChanges
 
-Device = Literal["auto", "cpu", "cuda"]
-
 WIDEN_FACTOR: Final = 2.0  # of intervals that are widened
 
-_SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
-_DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.")
-_PRESET = (
-    "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
-)
-_SPECIES = (
-    "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor is "
-    "used."
-)
+Seed = Annotated[
+    int,
+    Field(ge=0),
+    Setting("Seed", "Seed of every random number; the same seed gives the same result."),
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one."),
+]
+Preset = Annotated[
+    str | None,
+    Setting(
+        "Descriptor",
+        "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is "
+        "used.",
+        metavar="NAME",
+    ),
+]
+Species = Annotated[
+    tuple[str, ...] | None,
+    Setting(
+        "Elements",
+        "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor "
+        "is used.",
+        metavar="SYMBOLS",
+    ),
+]
+Jobs = Annotated[
+    int,
+    Field(ge=1),
+    Setting("Processes", "Processes that compute descriptors at the same time.", option="--jobs"),
+]
+
+
+_TWO_DESCRIPTORS = "preset and species are both given. Give one of them: each names a descriptor."
 
 
 class TransferRequest(Request):
@@ -99,11 +123,9 @@ class TransferRequest(Request):
             "takes no others.",
         ),
     ] = False
-    seed: Annotated[int, Field(ge=0), _SEED] = 0
-    preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
-    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
-        None
-    )
+    seed: Seed = 0
+    preset: Preset = None
+    species: Species = None
     levels: Annotated[
         Literal[
             "none",
@@ -165,7 +187,7 @@ class TransferRequest(Request):
             "NAME=VALUE",
         ),
     ] = Field(default_factory=dict)
-    device: Annotated[Device, _DEVICE] = "auto"
+    device: Device = "auto"
     checkpoint_every: Annotated[
         int,
         Field(ge=0),
@@ -175,13 +197,7 @@ class TransferRequest(Request):
             metavar="N",
         ),
     ] = 100
-    n_jobs: Annotated[
-        int,
-        Field(ge=1),
-        Setting(
-            "Processes", "Processes that compute descriptors at the same time.", option="--jobs"
-        ),
-    ] = 1
+    n_jobs: Jobs = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -195,9 +211,7 @@ class TransferRequest(Request):
     @model_validator(mode="after")
     def _one_descriptor(self) -> "TransferRequest":
         if self.preset is not None and self.species is not None:
-            raise ValueError(
-                "preset and species are both given. Give one of them: each names a descriptor."
-            )
+            raise ValueError(_TWO_DESCRIPTORS)
         return self
 
 
@@ -360,10 +374,8 @@ class SourceRequest(Request):
             "own features from the structures, by a graph network (needs the extra graph).",
         ),
     ] = "perceptron"
-    preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
-    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = (
-        None
-    )
+    preset: Preset = None
+    species: Species = None
     hidden: Annotated[
         tuple[int, ...] | None,
         Setting(
@@ -393,7 +405,7 @@ class SourceRequest(Request):
             "Epochs at most; training ends earlier when the held-out error no longer falls.",
         ),
     ] = 150
-    seed: Annotated[int, Field(ge=0), _SEED] = 0
+    seed: Seed = 0
     licence: Annotated[
         str,
         Setting(
@@ -425,14 +437,8 @@ class SourceRequest(Request):
             metavar="K",
         ),
     ] = None
-    device: Annotated[Device, _DEVICE] = "auto"
-    n_jobs: Annotated[
-        int,
-        Field(ge=1),
-        Setting(
-            "Processes", "Processes that compute descriptors at the same time.", option="--jobs"
-        ),
-    ] = 1
+    device: Device = "auto"
+    n_jobs: Jobs = 1
 
     @property
     def hidden_widths(self) -> tuple[int, ...]:
@@ -445,9 +451,7 @@ class SourceRequest(Request):
     def _consistent(self) -> "SourceRequest":
         descriptor_for_labelled = self.preset is not None or self.species is not None
         if self.preset is not None and self.species is not None:
-            raise ValueError(
-                "preset and species are both given. Give one of them: each names a descriptor."
-            )
+            raise ValueError(_TWO_DESCRIPTORS)
         if self.network == "megnet" and descriptor_for_labelled:
             raise ValueError(
                 "network megnet learns its own features: leave out preset and species."
