@@ -218,22 +218,23 @@ def print_changed_intervals(model_folder: Path, request: PredictRequest) -> None
     changes = request.interval_changes
     if not changes:
         return
-    from bandgap.evaluation.changed_intervals import changed_coverage, changed_coverage_sentence
+    from bandgap.evaluation.changed_intervals import changed_coverage_sentence
     from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
     from bandgap.runs.prediction import stored_calibrator
     from bandgap.storage.manifests import read_manifest
 
     manifest = read_manifest(model_folder, kind="run")
-    coverage = None
+    heldout = None
     if tested_ids(manifest):
         heldout = load_heldout(model_folder, manifest)
         calibrator = stored_calibrator(model_folder) if request.calibrated else None
         if calibrator is not None:
             heldout = HeldOut(calibrator.apply(heldout.predictions), heldout.gaps_eV)
-        coverage = changed_coverage(
+    print_note(
+        changed_coverage_sentence(
             heldout, changes, level=request.probability, kind=request.interval
         )
-    print_note(changed_coverage_sentence(coverage, changes, level=request.probability))
+    )
 
 
 def _is_parquet(out: Path) -> bool:

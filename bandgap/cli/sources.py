@@ -16,6 +16,7 @@ from bandgap.cli.inputs import (
     descriptor_cache,
     descriptor_of,
     load_gaps,
+    load_labelled,
     load_structures,
     print_note,
 )
@@ -196,43 +197,32 @@ def source_extras(
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.source import source_config
-    from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
+    from bandgap.sources.added_extras import add_extras_run
     from bandgap.sources.sets import open_sources
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
-    if open_sources(source).sizes:
+    has_several = bool(open_sources(source).sizes)
+    if has_several:
         _check_sets(sets, labels, structures=structures)
-        files = _chosen_sets(sets, heads)
-        config = source_config(request.changed(variational_steps=VARIATIONAL_STEPS))
-        with progress_bars() as progress:
-            add_head_extras_run(
-                source,
-                load_sets(files, str(labels.key), progress=progress),
-                variational=config.variational,
-                snapshots=config.snapshots,
-                device=request.device,
-                cache=descriptor_cache(),
-                n_jobs=request.n_jobs,
-                progress=progress,
-            )
-        print_extras(source)
-        typer.echo(f"written to {source}")
-        return
-    if sets or heads or not structures:
+        request = request.changed(variational_steps=VARIATIONAL_STEPS)
+    elif sets or heads or not structures:
         raise typer.BadParameter(
             "this is a source of one set: give its structures with --structures PATH, "
             "without NAME=PATH and --head."
         )
-    check_inputs(structures, labels)
+    else:
+        check_inputs(structures, labels)
+    files = _chosen_sets(sets, heads)
     config = source_config(request)
     with progress_bars() as progress:
-        records = load_structures(structures, progress=progress)
-        gaps, _ = load_gaps(records, labels)
+        if has_several:
+            data = load_sets(files, str(labels.key), progress=progress)
+        else:
+            data = {"": load_labelled(structures, labels, progress=progress)}
         add_extras_run(
             source,
-            records,
-            gaps,
+            data,
             variational=config.variational,
             snapshots=config.snapshots,
             device=request.device,
@@ -240,7 +230,11 @@ def source_extras(
             n_jobs=request.n_jobs,
             progress=progress,
         )
-    print_run(source, read_manifest(source, kind="source"))
+    if has_several:
+        print_extras(source)
+        typer.echo(f"written to {source}")
+    else:
+        print_run(source, read_manifest(source, kind="source"))
 
 
 def load_sets(

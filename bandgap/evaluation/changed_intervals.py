@@ -3,122 +3,55 @@
 Loads no torch.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.withholding import IntervalChanges, is_below
 
-LEAST_PERCENTAGE = 20  # structures from which a coverage is a percentage, not a count
-
-
-@dataclass(frozen=True)
-class ChangedCoverage:
-    """Numbers of held-out structures whose interval contains the gap, by how it is changed.
-
-    Attributes
-    ----------
-    n, n_covered
-        Held-out structures, and those whose unchanged interval contains the gap.
-    n_changed, n_changed_covered
-        Those of them below the p-value; their unchanged intervals.
-    n_widened, n_widened_covered
-        Those whose interval is widened, and how many of the wider ones contain the gap.
-    """
-
-    n: int
-    n_covered: int
-    n_changed: int
-    n_changed_covered: int
-    n_widened: int
-    n_widened_covered: int
-
-    @property
-    def n_rest(self) -> int:
-        """Structures whose interval is not changed."""
-        return self.n - self.n_changed
-
-    @property
-    def n_rest_covered(self) -> int:
-        """Those whose interval contains the gap."""
-        return self.n_covered - self.n_changed_covered
-
-
-def changed_coverage(
-    heldout: HeldOut, changes: IntervalChanges, *, level: float, kind: IntervalKind = "prediction"
-) -> ChangedCoverage | None:
-    """Return how many intervals of held-out structures contain the gap, with and without changes.
-
-    None for a run whose held-out structures have no p-values. Errors are those of
-    `Predictions.interval`.
-    """
-    predictions = heldout.predictions
-    if predictions.domain_p is None:
-        return None
-    is_changed = is_below(predictions, changes.highest_p)
-    changed = changes.apply(predictions)
-    is_widened = is_changed & np.isfinite(changed.sd_new_eV) & bool(changes.widen_below_p)
-    covered = []
-    for of_changes in (predictions, changed):
-        lower, upper = of_changes.interval(level, kind)
-        covered.append((lower <= heldout.gaps_eV) & (heldout.gaps_eV <= upper))
-    unchanged, wider = covered
-    return ChangedCoverage(
-        len(heldout),
-        int(unchanged.sum()),
-        int(is_changed.sum()),
-        int(unchanged[is_changed].sum()),
-        int(is_widened.sum()),
-        int(wider[is_widened].sum()),
-    )
+LEAST_PERCENTAGE = 20  # structures from which a coverage is a percentage too
 
 
 def changed_coverage_sentence(
-    coverage: ChangedCoverage | None, changes: IntervalChanges, *, level: float
+    heldout: HeldOut | None,
+    changes: IntervalChanges,
+    *,
+    level: float,
+    kind: IntervalKind = "prediction",
 ) -> str:
-    """Return the coverage of what remains as it is, and of the changed intervals, in words.
+    """Return how many intervals contain the gap: of all, and of those changed or not.
 
-    >>> changes = IntervalChanges(widen_below_p=0.05)
-    >>> changed_coverage_sentence(ChangedCoverage(200, 188, 12, 8, 12, 11), changes, level=0.95)
-    'Of 200 held-out structures of this run, 188 have a domain_p of 0.05 or more: their 95 % \
-intervals contain the gap of 95.7 % of them (of all: 94.0 %). Of the others: 8 of 12 as they are, \
-11 of 12 widened 2 times.'
-    >>> changed_coverage_sentence(None, changes, level=0.95)
-    'No held-out structure of this run has a p-value, so that the coverage of the other intervals \
-is not measured.'
+    Held-out structures are None for a run without any. Errors are those of `Predictions.interval`.
     """
-    if coverage is None or not coverage.n:
+    if heldout is None or heldout.predictions.domain_p is None:
         return (
             "No held-out structure of this run has a p-value, so that the coverage of the other "
             "intervals is not measured."
         )
-    of_all = _share(coverage.n_covered, coverage.n)
-    n_rest = f"{coverage.n_rest:,}" if coverage.n_rest else "none"
-    intervals = f"{100 * level:.3g} % intervals"
+    changed = changes.apply(heldout.predictions)
+    is_changed = is_below(heldout.predictions, changes.highest_p)  # or not assessable
+    is_widened = is_changed & np.isfinite(changed.sd_new_eV) & bool(changes.widen_below_p)
+    covered = []
+    for predictions in (heldout.predictions, changed):
+        lower, upper = predictions.interval(level, kind)
+        covered.append((lower <= heldout.gaps_eV) & (heldout.gaps_eV <= upper))
+    unchanged, wider = covered
     text = (
-        f"Of {coverage.n:,} held-out structures of this run, {n_rest} have a "
-        f"domain_p of {changes.highest_p:g} or more"
+        f"{100 * level:.3g} % intervals of the held-out structures of this run contain the gap of "
+        f"{_share(unchanged)}; with a domain_p of {changes.highest_p:g} or more, of "
+        f"{_share(unchanged[~is_changed])}."
     )
-    if coverage.n_rest:
-        of_rest = _share(coverage.n_rest_covered, coverage.n_rest)
-        text += f": their {intervals} contain the gap of {of_rest} of them (of all: {of_all})."
-    else:
-        text += f". The {intervals} of all contain the gap of {of_all}."
-    if not coverage.n_changed:
+    if is_changed.any():
+        text += f" Of the others: {_share(unchanged[is_changed])} as they are"
+        if is_widened.any():
+            text += f", {_share(wider[is_widened])} widened {changes.widen_factor:g} times"
+        text += "."
+    return text
+
+
+def _share(is_covered: NDArray[np.bool_]) -> str:
+    text = f"{is_covered.sum():,} of {is_covered.size:,}"
+    if is_covered.size < LEAST_PERCENTAGE:
         return text
-    # these have a smaller p-value, or are not assessable
-    text += f" Of the others: {coverage.n_changed_covered:,} of {coverage.n_changed:,} as they are"
-    if coverage.n_widened:
-        text += (
-            f", {coverage.n_widened_covered:,} of {coverage.n_widened:,} widened "
-            f"{changes.widen_factor:g} times"
-        )
-    return text + "."
-
-
-def _share(part: int, n: int) -> str:
-    if n < LEAST_PERCENTAGE:
-        return f"{part:,} of {n:,}"
-    return f"{100 * part / n:.1f} %"
+    return f"{text} ({100 * is_covered.mean():.1f} %)"

@@ -1,27 +1,23 @@
 """The training of a source model from labelled structures and a request."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bandgap.datasets.checked import checked_set
 from bandgap.datasets.table import LabelledSet
-from bandgap.descriptors import config_for
+from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder, check_type
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.foundation.requests import checked_keywords
+from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import kl_weights_to_try
 from bandgap.runs.requests import SourceRequest
 from bandgap.sources.model import SourceConfig
+from bandgap.sources.no_source import elements_to_learn
 from bandgap.sources.training import train_source_folder
-
-if TYPE_CHECKING:
-    from bandgap.descriptors import DescriptorConfig
 
 
 @checked_keywords(SourceRequest)
@@ -30,7 +26,7 @@ def train_source_run(
     request: SourceRequest,
     *,
     out: Path | str,
-    descriptor: "DescriptorConfig | None" = None,
+    descriptor: DescriptorConfig | None = None,
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> Path:
@@ -70,10 +66,13 @@ def train_source_run(
     folder = as_folder(out, name="out")
     data = checked_set(data)
     check_network(request)
-    train = _trainer(request, descriptor)
-    return train(
+    network: GraphConfig | None = None
+    if request.network == "megnet":
+        network = GraphConfig(tuple(elements_to_learn(data.records, data.gaps_eV)))
+    return train_source_folder(
         data.records,
         data.gaps_eV,
+        descriptor=network or descriptor or _named_descriptor(request),
         config=source_config(request),
         out=folder,
         seed=request.seed,
@@ -110,16 +109,9 @@ def source_config(request: SourceRequest) -> SourceConfig:
     )
 
 
-def _trainer(request: SourceRequest, descriptor: "DescriptorConfig | None") -> Callable[..., Path]:
-    """Return the training of the request's network."""
-    if request.network == "megnet":
-        from bandgap.sources.graph_training import train_graph_source_run
-
-        return train_graph_source_run
-    if descriptor is None:
-        if request.preset is None and request.species is None:
-            raise ConfigError(
-                "no descriptor. Give a preset (such as oe62-16) or species (such as H C N O)."
-            )
-        descriptor = config_for(preset=request.preset, species=request.species)
-    return functools.partial(train_source_folder, descriptor=descriptor)
+def _named_descriptor(request: SourceRequest) -> DescriptorConfig:
+    if request.preset is None and request.species is None:
+        raise ConfigError(
+            "no descriptor. Give a preset (such as oe62-16) or species (such as H C N O)."
+        )
+    return config_for(preset=request.preset, species=request.species)

@@ -1,12 +1,10 @@
 """Add extras to a stored source afterwards, from its training structures and without training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.datasets.table import LabelledSet, Table, learnable
@@ -27,72 +25,9 @@ from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import load_source, save_source
 from bandgap.storage.manifests import read_manifest
-from bandgap.structures import StructureRecord
 
 
 def add_extras_run(
-    folder: Path,
-    records: Sequence[StructureRecord],
-    gaps_eV: NDArray[np.floating[Any]],
-    *,
-    variational: tuple[VariationalConfig, ...] = (),
-    snapshots: SnapshotConfig | None = None,
-    device: str = "auto",
-    cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
-    progress: Progress = no_progress,
-) -> Path:
-    """Add the extras of a source to its folder; its weights are not changed.
-
-    Extras that its settings already ask for are recomputed. The keys and distances that show an
-    overlap with a target, and the directions of its domain, are written if they are missing.
-
-    Parameters
-    ----------
-    folder
-        Folder of the source.
-    records, gaps_eV
-        Its training structures and their gaps (n,), in the same order.
-    variational, snapshots
-        Extras to compute in addition.
-    device, cache, n_jobs, progress
-        Where and how they are computed.
-
-    Raises
-    ------
-    InputError
-        If the structures are not those of the training.
-    """
-    if open_sources(folder).sizes:
-        raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
-    source = _with_requested_extras(load_source(folder), variational, snapshots)
-    table, _ = rows_to_learn(
-        records,
-        gaps_eV,
-        source.descriptor,
-        source.config.split,
-        seed=source.card.seed,
-        cache=cache,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
-    source = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
-    manifest = read_manifest(Path(folder), kind="source")
-    entries: dict[str, Any] = {
-        name: manifest[name] for name in ("tested", "warnings") if name in manifest
-    }
-    with replaced_folder(Path(folder), copy=True) as changed:
-        save_source(changed, source, references=table.records, entries=entries)
-        if not has_distances(changed):
-            save_keys(
-                changed, keys_of(table.records), StoredDistances.of(table.near_copies).arrays()
-            )
-        if not (changed / DOMAIN).is_file():
-            save_domain(changed, [table], source.descriptor)
-    return Path(folder)
-
-
-def add_head_extras_run(
     folder: Path,
     sets: Mapping[str, LabelledSet],
     *,
@@ -103,42 +38,89 @@ def add_head_extras_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Add the extras of the outputs of these sets to every network of a source of several sets.
+    """Add the extras of a source to its folder; its weights are not changed.
 
-    As `add_extras_run`; other outputs are not changed. `sets` are labelled structures by name.
-    Raises ConfigError for a set that the source does not have, and InputError if the structures of
-    a set are not those of the training or the source has only one set.
+    Extras that its settings already ask for are recomputed. In a source of several sets, every
+    network gets those of the outputs of these sets; other outputs are not changed. In a source of
+    one set, the keys and distances that show an overlap with a target, and the directions of its
+    domain, are written if they are missing.
+
+    Parameters
+    ----------
+    folder
+        Folder of the source.
+    sets
+        Its training structures and their gaps, in the same order, by the name of the set: "" for a
+        source of one set.
+    variational, snapshots
+        Extras to compute in addition.
+    device, cache, n_jobs, progress
+        Where and how they are computed.
+
+    Raises
+    ------
+    InputError
+        If the structures are not those of the training, and for names in a source of one set.
+    ConfigError
+        For a set that the source does not have.
     """
-    stored = open_sources(folder)
-    if not stored.sizes:
+    path = Path(folder)
+    stored = open_sources(path)
+    if stored.sizes:
+        for name in sets:
+            stored.head(name)
+        models = stored.load(next(iter(sets)), verify=False, extras=False)
+        descriptor = next(iter(models[0].values())).descriptor
+        tables = {
+            name: learnable(
+                s.records,
+                s.gaps_eV,
+                descriptor=descriptor,
+                cache=cache,
+                n_jobs=n_jobs,
+                progress=progress,
+            )
+            for name, s in sets.items()
+        }
+        add_to_heads(
+            stored,
+            tables,
+            variational=variational,
+            snapshots=snapshots,
+            device=device,
+            progress=progress,
+        )
+        return path
+    if set(sets) != {""}:
         raise InputError(
             f"{folder} is a source of one set. "
             "Give its structures and gaps without the name of a set."
         )
-    for name in sets:
-        stored.head(name)
-    models = stored.load(next(iter(sets)), verify=False, extras=False)
-    descriptor = next(iter(models[0].values())).descriptor
-    tables = {
-        name: learnable(
-            s.records,
-            s.gaps_eV,
-            descriptor=descriptor,
-            cache=cache,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
-        for name, s in sets.items()
-    }
-    add_to_heads(
-        stored,
-        tables,
-        variational=variational,
-        snapshots=snapshots,
-        device=device,
+    source = _with_requested_extras(load_source(path), variational, snapshots)
+    table, _ = rows_to_learn(
+        sets[""].records,
+        sets[""].gaps_eV,
+        source.descriptor,
+        source.config.split,
+        seed=source.card.seed,
+        cache=cache,
+        n_jobs=n_jobs,
         progress=progress,
     )
-    return Path(folder)
+    source = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
+    manifest = read_manifest(path, kind="source")
+    entries: dict[str, Any] = {
+        name: manifest[name] for name in ("tested", "warnings") if name in manifest
+    }
+    with replaced_folder(path, copy=True) as changed:
+        save_source(changed, source, references=table.records, entries=entries)
+        if not has_distances(changed):
+            save_keys(
+                changed, keys_of(table.records), StoredDistances.of(table.near_copies).arrays()
+            )
+        if not (changed / DOMAIN).is_file():
+            save_domain(changed, [table], source.descriptor)
+    return path
 
 
 def add_to_heads(

@@ -11,7 +11,6 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,6 @@ from torch import Tensor
 from bandgap.datasets.table import learnable_without_features
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.block_settings import GraphBody
-from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.graphs import graph_of
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
@@ -32,10 +30,7 @@ from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.perceptron import NetworkConfig, Params, forward
 from bandgap.networks.training import ADAM_EPS, Epoch, TrainingConfig
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.no_source import elements_to_learn
 from bandgap.sources.one_set import first_state
-from bandgap.sources.training import train_source_folder
-from bandgap.storage.result_folders import check_result_folder
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
@@ -82,76 +77,32 @@ class TrainedBody:
         )
 
 
-def train_graph_source_run(
+def body_of_source(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
+    graph: GraphConfig,
     *,
-    graph: GraphConfig | None = None,
-    config: SourceConfig | None = None,
-    out: Path,
+    config: SourceConfig,
     seed: int,
-    level_of_theory: str = "",
-    licence: str = "",
     device: str = "auto",
-    cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
     progress: Progress = no_progress,
-) -> Path:
-    """Train a graph network and the source network on its readout, and write them to `out`.
+) -> TrainedBody:
+    """Train the graph network of a source on its labelled structures, as `train_body`.
 
-    Structures that are refused, have no gap (NaN) or contain another element are left out.
-
-    Parameters
-    ----------
-    records, gaps_eV
-        Structures and their gaps (n,).
-    graph
-        Settings of the graph network; by default for the elements of these structures.
-    config, seed
-        Settings and seed of the training.
-    out
-        Folder to write or replace; it is returned.
-    level_of_theory, licence
-        Entries of the card.
-    device, cache, n_jobs, progress
-        Where and how it is computed.
-
-    Raises
-    ------
-    InputError
-        If fewer than three structures remain.
-    ConfigError
-        If torch_geometric is not installed.
+    Structures that are refused, have no gap (NaN) or contain another element are left out. Raises
+    InputError if fewer than three remain, and ConfigError if torch_geometric is not installed.
     """
-    check_result_folder(Path(out), kind="source")
-    source_config = config or SourceConfig(hidden=HIDDEN)
-    graph = graph or GraphConfig(tuple(elements_to_learn(records, gaps_eV)))
     table = learnable_without_features(
         records, gaps_eV, descriptor=DescriptorConfig(graph=GraphBody(graph, ""))
     )
-    trained = train_body(
+    return train_body(
         table.records,
         table.gaps_eV,
         graph=graph,
-        hidden=source_config.hidden,
-        training=source_config.training,
+        hidden=config.hidden,
+        training=config.training,
         seed=seed,
         device=device,
-        progress=progress,
-    )
-    return train_source_folder(
-        records,
-        gaps_eV,
-        descriptor=DescriptorConfig(graph=trained.body),
-        config=source_config,
-        out=out,
-        seed=seed,
-        level_of_theory=level_of_theory,
-        licence=licence,
-        graph_description=trained.card_text,
-        device=device,
-        cache=cache,
-        n_jobs=n_jobs,
         progress=progress,
     )
 

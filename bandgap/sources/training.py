@@ -17,6 +17,7 @@ from bandgap.evaluation.metrics import rmse
 from bandgap.evaluation.near_copies import tested_facts, tested_warnings
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.progress import Progress, no_progress, progress_of
+from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.added_extras import add_to_heads
 from bandgap.sources.domain import save_domain
@@ -44,13 +45,12 @@ def train_source_folder(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    descriptor: DescriptorConfig,
+    descriptor: DescriptorConfig | GraphConfig,
     config: SourceConfig,
     out: Path,
     seed: int,
     level_of_theory: str = "",
     licence: str = "",
-    graph_description: str = "",
     device: str = "auto",
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
@@ -59,7 +59,8 @@ def train_source_folder(
     """Train a source network on labelled structures, write it to `out` and return `out`.
 
     Structures that are refused or have no gap (NaN) are left out. Features of a large set are kept
-    in a file on disk, with the same result.
+    in a file on disk, with the same result. The settings of a graph network as descriptor: it is
+    trained first (`sources.graph_training`).
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def train_source_folder(
     out
         Folder to write or replace (`storage.result_folders`). It is written completely or not at
         all.
-    level_of_theory, licence, graph_description
+    level_of_theory, licence
         Entries of the card.
     device, cache, n_jobs, progress
         Where and how it is computed.
@@ -82,6 +83,15 @@ def train_source_folder(
         than the split of the config asks for.
     """
     check_result_folder(Path(out), kind="source")
+    graph_description = ""
+    if isinstance(descriptor, GraphConfig):
+        from bandgap.sources.graph_training import body_of_source
+
+        trained = body_of_source(
+            records, gaps_eV, descriptor, config=config, seed=seed, device=device, progress=progress
+        )
+        descriptor = DescriptorConfig(graph=trained.body)
+        graph_description = trained.card_text
     table, test = rows_to_learn(
         records,
         gaps_eV,

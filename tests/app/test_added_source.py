@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.descriptors import PRESETS, config_for
 from bandgap.jobs.added_sources import add_folder
 from bandgap.jobs.worker import work_all
+from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
@@ -100,9 +101,7 @@ def any_crystals() -> SourceTraining:
 
 def of_graphs() -> SourceTraining:
     pytest.importorskip("torch_geometric")
-    from bandgap.sources.graph_training import train_graph_source_run
-
-    return train_graph_source_run
+    return functools.partial(train_source_folder, descriptor=GraphConfig(("Cs", "I", "Pb")))
 
 
 def of_a_potential() -> SourceTraining:

@@ -14,7 +14,6 @@ from bandgap.descriptors import PRESETS
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.runs.prediction import predict_run
-from bandgap.sources.graph_training import train_graph_source_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 from tests.transfers import transfer_labelled
@@ -23,7 +22,7 @@ from tests.unit.transfer.method_settings import BRIEF
 NEEDS = {"graph": "torch_geometric.nn", "chgnet": "chgnet.model.model"}
 GRAPH = GraphConfig(("C", "H", "O"), centres=12, embedding=8, hidden=32, width=16, blocks=2)
 TRAINING = {
-    "graph": functools.partial(train_graph_source_run, graph=GRAPH),
+    "graph": functools.partial(train_source_folder, descriptor=GRAPH),
     "chgnet": functools.partial(train_source_folder, descriptor=PRESETS["chgnet"]),
 }
 # Of every kind.

@@ -156,7 +156,7 @@ def test_command_says_the_coverage_that_remains_and_describes_the_table(
         *("--widen-below-p", "0.5", "--widen-factor", "1.5", "--chunk", chunk),
     )
     assert result.exit_code == 0
-    assert "Of 10 held-out structures of this run" in result.output
+    assert "of the held-out structures of this run contain the gap of" in result.output
     predictions = predict_run(run, records)
     assert predictions.domain_p is not None
     body = json.loads((tmp_path / "table.csv.json").read_text())

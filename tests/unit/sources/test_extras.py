@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.perceptron import fisher_diagonal
@@ -61,8 +62,7 @@ def full_folder(source_folder, world, tmp_path_factory):
     (folder / KEYS).unlink()
     return add_extras_run(
         folder,
-        world.source_records,
-        world.source_gaps_eV,
+        {"": LabelledSet(world.source_records, world.source_gaps_eV)},
         variational=VARIATIONAL,
         snapshots=SNAPSHOTS,
         device="cpu",
@@ -131,7 +131,9 @@ def test_extras_are_added_to_a_source_that_was_stored_without(source_folder, wor
     (folder / "weights.safetensors").unlink()
     save_file(weights, folder / "weights.safetensors")
     (folder / EXTRAS).unlink()
-    add_extras_run(folder, world.source_records, world.source_gaps_eV, device="cpu")
+    add_extras_run(
+        folder, {"": LabelledSet(world.source_records, world.source_gaps_eV)}, device="cpu"
+    )
     assert load_source(folder).extras == ("features", "fisher")
     references = [
         json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, folder)
@@ -233,7 +235,9 @@ def test_source_without_entries_of_extras_loads_without_them(full_copy):
 
 def test_extras_in_the_settings_are_recomputed(full_copy, world):
     before = load_source(full_copy)
-    add_extras_run(full_copy, world.source_records, world.source_gaps_eV, device="cpu")
+    add_extras_run(
+        full_copy, {"": LabelledSet(world.source_records, world.source_gaps_eV)}, device="cpu"
+    )
     after = load_source(full_copy)
     assert after.extras == before.extras
     assert all(torch.equal(after.variational.sd[n], v) for n, v in before.variational.sd.items())

@@ -25,10 +25,11 @@ from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows, left_out_sentence
-from bandgap.sources.graph_training import train_body, train_graph_source_run
+from bandgap.sources.graph_training import train_body
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import first_state
 from bandgap.sources.stored import load_source
+from bandgap.sources.training import train_source_folder
 from bandgap.transfer import METHODS
 from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
@@ -51,10 +52,10 @@ def trained(world, **more):
 @pytest.fixture(scope="module")
 def folder(world, tmp_path_factory):
     """A source of 36 molecules with every extra."""
-    return train_graph_source_run(
+    return train_source_folder(
         [*world.source_records, world.broken, world.foreign],
         np.append(world.source_gaps_eV, [np.nan, 5.0]),
-        graph=GRAPH,
+        descriptor=GRAPH,
         config=SourceConfig(
             hidden=(8, 4),
             training=TRAINING,

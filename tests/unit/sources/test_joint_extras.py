@@ -13,7 +13,7 @@ from bandgap.descriptors import featurize
 from bandgap.foundation.errors import InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
-from bandgap.sources.added_extras import add_head_extras_run
+from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.joint import (
     Head,
@@ -167,7 +167,7 @@ def test_held_out_gaps_do_not_change_the_variational_posterior_and_the_snapshots
     folder = Path(shutil.copytree(joint_folder, tmp_path / "source"))
     # Of several settings, the one with the smallest held-out error is kept.
     one = stored_config(folder).variational[:1]
-    add_head_extras_run(folder, {"plain": joint_sets["plain"]}, variational=one, device="cpu")
+    add_extras_run(folder, {"plain": joint_sets["plain"]}, variational=one, device="cpu")
     stored = open_sources(folder)
     before = stored.load("plain")[0]["plain"]
     split = member_splits(before, stored.head("plain"), member=0)[0]
@@ -175,7 +175,7 @@ def test_held_out_gaps_do_not_change_the_variational_posterior_and_the_snapshots
     held_out = split.held_out.numpy()
     predicted = source_predictions_eV(before, rows_of("plain", joint_sets, world)[0])
     gaps[held_out] = 2 * predicted[held_out] - gaps[held_out]
-    add_head_extras_run(
+    add_extras_run(
         folder, {"plain": dataclasses.replace(joint_sets["plain"], gaps_eV=gaps)}, device="cpu"
     )
     after = open_sources(folder).load("plain")[0]["plain"]
@@ -190,7 +190,7 @@ def test_extras_added_later_are_those_of_the_training(
 ):
     before = open_sources(bare_copy).load()
     assert all(model.extras == ("features",) for member in before for model in member.values())
-    add_head_extras_run(
+    add_extras_run(
         bare_copy,
         joint_sets,
         variational=settings.variational,
@@ -215,7 +215,7 @@ def test_extras_added_later_are_those_of_the_training(
 
 
 def test_extras_can_be_added_to_one_output(bare_copy, joint_sets, settings):
-    add_head_extras_run(
+    add_extras_run(
         bare_copy, {"other": joint_sets["other"]}, snapshots=settings.snapshots, device="cpu"
     )
     for member in open_sources(bare_copy).load():
@@ -239,14 +239,14 @@ def test_structures_of_another_set_are_refused(bare_copy, joint_sets):
         InputError,
         match=r"the set 'plain' of network 1 was trained on 14 .*these are 22 structures",
     ):
-        add_head_extras_run(bare_copy, {"plain": joint_sets["other"]}, device="cpu")
+        add_extras_run(bare_copy, {"plain": joint_sets["other"]}, device="cpu")
     moved = dataclasses.replace(
         joint_sets["plain"], gaps_eV=joint_sets["plain"].gaps_eV[::-1].copy()
     )
     with pytest.raises(
         InputError, match="Give the structures and gaps that it was trained on, in the same order"
     ):
-        add_head_extras_run(bare_copy, {"plain": moved}, device="cpu")
+        add_extras_run(bare_copy, {"plain": moved}, device="cpu")
 
 
 @pytest.mark.parametrize(

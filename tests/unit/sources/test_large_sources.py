@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.datasets.table import learnable
+from bandgap.datasets.table import LabelledSet, learnable
 from bandgap.networks import row_blocks
 from bandgap.networks.row_blocks import StandardisedRows
 from bandgap.networks.standardise import Standardiser, fit_standardiser
@@ -114,8 +114,7 @@ def test_extras_of_a_source_with_test_rows_do_not_use_them(world, tmp_path):
     folder = trained(world, tmp_path / "source", split=(n - 20, 8))
     add_extras_run(
         folder,
-        world.source_records,
-        world.source_gaps_eV,
+        {"": LabelledSet(world.source_records, world.source_gaps_eV)},
         snapshots=SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16),
         device="cpu",
     )
