@@ -24,7 +24,7 @@ from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.runs.prediction import draw_records, record_predictions
+from bandgap.runs.prediction import draw_requests, record_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import Run, load_run
 from bandgap.runs.transfer import transfer_run
@@ -139,7 +139,7 @@ def _figures(
 def _scores(run: Run, labelled: LabelledSet, settings: Mapping[str, Any]) -> dict[str, Floats]:
     """Return p-value, distance and error of the usable structures."""
     described = featurize(list(labelled.records), run.descriptor, **settings)
-    drawn = draw_records(run, labelled.records, described)
+    (drawn,) = draw_requests(run, [(labelled.records, described, None)])
     rows = drawn.usable
     gaps_eV = labelled.gaps_eV[rows]
     lower, upper = record_predictions(run, labelled.records, drawn).interval(INTERVAL_LEVEL)

@@ -34,7 +34,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.perceptron import hidden_in_double, layer_of
 from bandgap.research.flows.fitting import FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import FlowConfig
-from bandgap.runs.prediction import draw_records, record_predictions
+from bandgap.runs.prediction import draw_requests, record_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import Run, load_run
 from bandgap.runs.transfer import transfer_run
@@ -254,7 +254,7 @@ def _described_and_scored(
     scores: list[Floats] = []
     for labelled in sets:
         described = featurize(list(labelled.records), run.descriptor, **settings)
-        drawn = draw_records(run, labelled.records, described)
+        (drawn,) = draw_requests(run, [(labelled.records, described, None)])
         predictions = record_predictions(run, labelled.records, drawn)
         error_eV = np.abs(labelled.gaps_eV - predictions.mean_eV)
         scores.append((error_eV / predictions.sd_new_eV)[drawn.usable])

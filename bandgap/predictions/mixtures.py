@@ -89,12 +89,9 @@ def draw_quantiles(draws: Floats, probabilities: Floats) -> Floats:
     return np.ascontiguousarray(quantiles.T)
 
 
-def mixture_sd(means: ArrayLike, sds: ArrayLike) -> Floats:
+def mixture_sd(means: Floats, sds: Floats) -> Floats:
     """Return the standard deviation (n,) of the mixture of `mixture_quantiles`."""
-    centres, spreads = checked_mixture(means, sds)
-    result: Floats = np.sqrt(
-        by_structure(centres).var(axis=1) + by_structure(spreads**2).mean(axis=1)
-    )
+    result: Floats = np.sqrt(by_structure(means).var(axis=1) + by_structure(sds**2).mean(axis=-1))
     return result
 
 
@@ -120,19 +117,13 @@ def checked_mixture(means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats]:
             f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or "
             "(draw, n)."
         )
-    finite_means(centres)
+    if not np.all(np.isfinite(centres)):
+        raise InputError(
+            f"means contains {np.count_nonzero(~np.isfinite(centres))} values that are not finite "
+            "numbers."
+        )
     if not np.all(np.isfinite(spreads) & (spreads > 0)):
         raise InputError(f"sds contains {spreads.min():g}. Accepted: finite numbers above zero.")
     return centres, np.broadcast_to(
         spreads[:, None], centres.shape
     ) if spreads.ndim == 1 else spreads
-
-
-def finite_means(means: Floats) -> Floats:
-    """Return the means; raises InputError where one is not finite."""
-    if not np.all(np.isfinite(means)):
-        raise InputError(
-            f"means contains {np.count_nonzero(~np.isfinite(means))} values that are not finite "
-            "numbers."
-        )
-    return means

@@ -29,7 +29,6 @@ from bandgap.predictions.mixtures import (
     by_structure,
     checked_mixture,
     draw_quantiles,
-    finite_means,
     mixture_quantiles,
     mixture_sd,
 )
@@ -287,24 +286,24 @@ def predictions_from_draws(
     """Summarise draws of a predictive distribution into `Predictions`.
 
     A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2), or, with
-    `p_metal`, a `GapDistribution` of it. Columns of refused rows are ignored and may contain NaN.
+    `p_metal`, a `GapDistribution` of it.
 
     Parameters
     ----------
     means
-        Draws of the mean, (draw, n), in eV, with one column for every row of the input.
+        Draws of the mean, (draw, k), in eV, with one column for every row that is not refused.
     sds
-        Standard deviations of the noise, (component,) or (component, n), in eV.
+        Standard deviations of the noise, (component,) or (component, k), in eV.
     ids, files, formulas, domain, status, problem
         Texts of the n rows, as in `Predictions`.
     centres
-        Centres of the mixture, (component, n), in eV. Default: `means`.
+        Centres of the mixture, (component, k), in eV. Default: `means`.
     level_of_theory
         Method of the labels that the run was trained on.
     conformal
         Scores of the structures that the run held back.
     p_metal
-        Probabilities (n,) of a gap of zero, or None where no label was zero.
+        Probabilities (k,) of a gap of zero, or None where no label was zero.
     domain_p
         P-values of the applicability domain, (n,), or None.
     level
@@ -314,25 +313,19 @@ def predictions_from_draws(
     Raises
     ------
     InputError
-        For shapes that do not fit together and for values of usable rows that are not finite.
+        For shapes that do not fit together and for values that are not finite.
     """
-    is_refused = np.asarray(status, dtype=object) == "refused"
-    n = is_refused.size
+    usable = np.flatnonzero(np.asarray(status, dtype=object) != "refused")
     mean_draws = np.asarray(means, dtype=np.float64)
-    if mean_draws.ndim != 2 or mean_draws.shape[1] != n:
+    if mean_draws.ndim != 2 or mean_draws.shape[1] != usable.size:
         raise InputError(
-            f"means has shape {mean_draws.shape}, len(status)={n}. Accepted: (draw, len(status))."
+            f"means has shape {mean_draws.shape}, and {usable.size} rows are not refused. Accepted:"
+            " (draw, rows that are not refused)."
         )
-    noise = np.asarray(sds, dtype=np.float64)
-    usable = np.flatnonzero(~is_refused)
-    all_centres = mean_draws if centres is None else np.asarray(centres, dtype=np.float64)
-    mixture_centres, mixture_sds = checked_mixture(
-        all_centres[:, usable], noise[:, usable] if noise.ndim == 2 else noise
-    )
-    mean_draws = finite_means(mean_draws[:, usable])
+    mixture_centres, mixture_sds = checked_mixture(mean_draws if centres is None else centres, sds)
 
     def scatter(values: Floats) -> Floats:
-        full = np.full((*values.shape[:-1], n), np.nan)
+        full = np.full((*values.shape[:-1], len(status)), np.nan)
         full[..., usable] = values
         return full
 
@@ -341,7 +334,7 @@ def predictions_from_draws(
         rows = slice(None) if level is None else _rows_of_level(level)
         quantiles_new = mixture_quantiles(mixture_centres, mixture_sds, LEVELS, needed_rows=rows)
     else:
-        gaps = GapDistribution(mixture_centres, mixture_sds, p_metal[usable])
+        gaps = GapDistribution(mixture_centres, mixture_sds, p_metal)
         sd_new = gaps.sd_eV()
         quantiles_new = gaps.quantiles(LEVELS)
     return Predictions(
@@ -358,7 +351,7 @@ def predictions_from_draws(
         quantiles_new=scatter(quantiles_new),
         level_of_theory=level_of_theory,
         conformal=conformal,
-        p_metal=None if p_metal is None else scatter(p_metal[usable]),
+        p_metal=None if p_metal is None else scatter(p_metal),
         domain_p=None if domain_p is None else scatter(domain_p[usable]),
     )
 

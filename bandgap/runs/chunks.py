@@ -28,12 +28,8 @@ from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import (
     as_requested,
-    describe_new,
-    draw_records,
     load_for,
-    record_details,
-    record_predictions,
-    with_substitute,
+    predict_records,
 )
 from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
@@ -245,12 +241,15 @@ def _predict(
 ) -> _Result:
     packed_records, baseline, labelled = task
     records = tuple(map(unpack, packed_records))
-    described = describe_new(run, records, cache=plan.cache, n_jobs=n_jobs, progress=progress)
-    drawn = draw_records(run, records, described, baseline_eV=baseline)
-    predictions = with_substitute(
-        run, records, record_predictions(run, records, drawn), cache=plan.cache
+    predictions, details = predict_records(
+        run,
+        records,
+        baseline_eV=baseline,
+        labelled=labelled,
+        cache=plan.cache,
+        n_jobs=n_jobs,
+        progress=progress,
     )
-    details = None if labelled is None else record_details(run, records, drawn, labelled=labelled)
     return as_requested(predictions, calibrator, plan.request), details
 
 

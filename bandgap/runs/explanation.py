@@ -40,7 +40,7 @@ from bandgap.posterior.label_influence import (
     label_influence,
 )
 from bandgap.predictions.explanations import Explanation, Explanations, LabelEffect, largest
-from bandgap.runs.prediction import check_baseline, describe_new, draw_records
+from bandgap.runs.prediction import check_baseline, describe_new, draw_requests
 from bandgap.runs.stored import Run, load_run
 from bandgap.storage.manifests import LABELS, posterior_of_method
 from bandgap.storage.stored_fields import load_fields, save_fields
@@ -225,7 +225,7 @@ def explain_records(
     """
     described = describe_new(run, records, cache=cache, progress=progress)
     progress(Update("explaining", 0, len(records)))
-    drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
+    (drawn,) = draw_requests(run, [(records, described, baseline_eV)])
     usable = drawn.usable
     inputs = with_baseline_column(described.features, baseline_eV)[usable]
     labels = training.inputs

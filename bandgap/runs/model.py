@@ -31,7 +31,7 @@ class Model:
 
     def predict(self, structures: object, *, cache: DescriptorCache | None = None) -> Predictions:
         """Predict the gaps of structures, as `predict_run`."""
-        predictions = predict_records(self.run, as_records(structures), cache=cache)
+        predictions, _ = predict_records(self.run, as_records(structures), cache=cache)
         return as_requested(predictions, self.calibrator, PredictRequest())
 
 

@@ -96,7 +96,7 @@ def predict_run(
 
         records = with_run_features(records, request.features, run.descriptor.user_features)
     baseline = None if baseline_eV is None else as_numbers(baseline_eV, name="baseline_eV")
-    predictions = predict_records(
+    predictions, _ = predict_records(
         run, records, baseline_eV=baseline, cache=cache, n_jobs=request.n_jobs, progress=progress
     )
     return as_requested(predictions, calibrator, request)
@@ -107,25 +107,34 @@ def predict_records(
     records: Sequence[StructureRecord],
     *,
     baseline_eV: Floats | None = None,
+    labelled: NDArray[np.bool_] | None = None,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
-) -> Predictions:
+) -> "tuple[Predictions, PredictionDetails | None]":
     """Return the predictions of a loaded run, without calibrator.
 
-    Parameters and errors are those of `predict_run`.
+    If `labelled` (n,) says which records have a known gap, their details follow. Other parameters
+    and errors are those of `predict_run`.
     """
-    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
+    check_baseline(run, len(records), baseline_eV)
+    described = describe_new(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
+    progress(Update("predicting", 0, len(records)))
+    (drawn,) = draw_requests(run, [(records, described, baseline_eV)])
+    progress(Update("predicting", len(records), len(records)))
     predictions = record_predictions(run, records, drawn)
-    return with_substitute(run, records, predictions, cache=cache)
+    predictions = _with_substitute(run, records, predictions, cache=cache)
+    if labelled is None:
+        return predictions, None
+    return predictions, record_details(run, records, drawn, labelled=labelled)
 
 
-def with_substitute(
+def _with_substitute(
     run: Run,
     records: Sequence[StructureRecord],
     predictions: Predictions,
     *,
-    cache: DescriptorCache | None = None,
+    cache: DescriptorCache | None,
 ) -> Predictions:
     """Return predictions in which the substitute of a shipped model fills refused rows.
 
@@ -142,7 +151,7 @@ def with_substitute(
     from bandgap.runs.substitute import filled, substitute_of
 
     other = substitute_of(name)
-    replacing = predict_records(other, [records[i] for i in rows], cache=cache)
+    replacing, _ = predict_records(other, [records[i] for i in rows], cache=cache)
     rmse_eV = other.manifest["about"]["rmse_eV"]
     sentence = f"predicted by {name}, with an RMSE of {rmse_eV:.2f} eV"
     return filled(predictions, rows, replacing, sentence=sentence)
@@ -162,12 +171,17 @@ def predict_with_details(
 
     Parameters and errors are those of `predict_run`.
     """
-    run = load_run(model_folder)
-    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
-    details = record_details(run, records, drawn, labelled=np.zeros(len(records), dtype=bool))
-    predictions = record_predictions(run, records, drawn)
-    calibrator = stored_calibrator(Path(model_folder))
-    return predictions if calibrator is None else calibrator.apply(predictions), details
+    run, calibrator = load_for(model_folder, PredictRequest())
+    predictions, details = predict_records(
+        run,
+        records,
+        baseline_eV=baseline_eV,
+        labelled=np.zeros(len(records), dtype=bool),
+        cache=cache,
+        progress=progress,
+    )
+    assert details is not None  # as `labelled` is given
+    return as_requested(predictions, calibrator, PredictRequest()), details
 
 
 def as_requested(
@@ -201,23 +215,6 @@ def stored_calibrator(model_folder: Path) -> "Calibrator | None":
     return load_calibrator(model_folder)
 
 
-def _record_draws(
-    run: Run,
-    records: Sequence[StructureRecord],
-    baseline_eV: Floats | None,
-    *,
-    cache: DescriptorCache | None,
-    n_jobs: int,
-    progress: Progress,
-) -> DrawnRecords:
-    check_baseline(run, len(records), baseline_eV)
-    described = describe_new(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
-    progress(Update("predicting", 0, len(records)))
-    drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
-    progress(Update("predicting", len(records), len(records)))
-    return drawn
-
-
 def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
     """Raise InputError unless a baseline (n,) is given exactly when the run needs one."""
     if run.baseline and (baseline_eV is None or baseline_eV.shape != (n,)):
@@ -232,49 +229,36 @@ def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
         raise InputError("A baseline is given, but this run was trained without one. Leave it out.")
 
 
-def draw_records(
-    run: Run,
-    records: Sequence[StructureRecord],
-    described: Descriptors,
-    *,
-    baseline_eV: Floats | None = None,
-) -> DrawnRecords:
-    """Return the predictive draws of a stored run at the records that have a descriptor.
-
-    The result also says whether each record is inside the run's domain. With a baseline (n,),
-    records without it are refused.
-    """
-    (drawn,) = draw_requests(run, [(records, described, baseline_eV)])
-    return drawn
-
-
-# Arguments of `draw_records`.
+# Records, their descriptors, and the baseline (n,) of a run that has one.
 Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]
 
 
 def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
-    """Return the result of `draw_records` for every request, to 1e-6 eV.
+    """Return the predictive draws of a stored run at the records that have a descriptor.
 
-    All requests share one pass through the draws, which is faster.
+    The result also says whether each record is inside the run's domain. With a baseline, records
+    without it are refused. All requests share one pass through the draws, which changes a
+    prediction by less than 1e-6 eV.
     """
     if not requests:
         return []
+    known = run.known_structures
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     all_draws = run.posterior.predictive_draws(np.concatenate([inputs for inputs, *_ in prepared]))
     ends = np.cumsum([0, *(len(inputs) for inputs, *_ in prepared)]).tolist()
     draws_by_request = [all_draws.of_rows(slice(*pair)) for pair in itertools.pairwise(ends)]
     return [
-        DrawnRecords(usable, draws, judgements, problems, _known_numbers(run, records))
+        DrawnRecords(
+            usable,
+            draws,
+            judgements,
+            problems,
+            np.full(len(records), -1) if known is None else known.distances.copied(records),
+        )
         for (records, *_), (_, usable, judgements, problems), draws in zip(
             requests, prepared, draws_by_request, strict=True
         )
     ]
-
-
-def _known_numbers(run: Run, records: Sequence[StructureRecord]) -> NDArray[np.int64]:
-    """Return which of the run's known structures each record is, (n,), -1 for none."""
-    structures = run.known_structures
-    return np.full(len(records), -1) if structures is None else structures.distances.copied(records)
 
 
 def _inputs_and_judgements(
@@ -322,12 +306,6 @@ def record_predictions(
     """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
-
-    def scatter(values: Floats) -> Floats:
-        full = np.full((values.shape[0], len(records)), np.nan)
-        full[:, drawn.usable] = values
-        return full
-
     learned = [
         run.known_structures.sentence(number) if run.known_structures else ""
         for number in drawn.known_numbers
@@ -337,9 +315,9 @@ def record_predictions(
         for record, judgement, text in zip(records, drawn.judgements, learned, strict=True)
     ]
     predictions = predictions_from_draws(
-        scatter(draws.flat_means_eV),
-        scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
-        centres=scatter(draws.centres_eV),
+        draws.flat_means_eV,
+        draws.sds_eV,
+        centres=draws.centres_eV,
         ids=[r.id for r in records],
         files=[r.file for r in records],
         formulas=[r.formula for r in records],
@@ -353,7 +331,7 @@ def record_predictions(
         ],
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
-        p_metal=None if draws.p_metal is None else scatter(draws.p_metal[None])[0],
+        p_metal=draws.p_metal,
         domain_p=np.array([judgement.p for judgement in drawn.judgements]),
         level=level,
     )

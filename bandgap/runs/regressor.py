@@ -308,7 +308,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ).interval_changes
         table = run_features(self.features, self.run_.descriptor.user_features)
         records = _usable_records(X, table)
-        predictions = predict_records(
+        predictions, _ = predict_records(
             self.run_,
             records,
             baseline_eV=self._baselines(records, self.run_.baseline),

@@ -38,16 +38,16 @@ RECORDS = as_records([Atoms("H", [[0.0, 0.0, float(i)]]) for i in range(4)])
 @pytest.fixture(scope="module")
 def predictions() -> Predictions:
     return predictions_from_draws(
-        (1 - P) * np.maximum(CENTRES, 0.0),
-        SDS,
-        centres=CENTRES,
+        ((1 - P) * np.maximum(CENTRES, 0.0))[:, :3],
+        SDS[:, :3],
+        centres=CENTRES[:, :3],
         ids=["a", "b", "c", "d"],
         files=["x.cif"] * 4,
         formulas=["Cu", "GaAs", "NaCl", ""],
         domain=["ok", "ok", "ok", ""],
         status=["ok", "ok", "ok", "refused"],
         problem=["", "", "", "no atoms"],
-        p_metal=P,
+        p_metal=P[:3],
     )
 
 

@@ -81,7 +81,7 @@ def test_point_mass_at_an_end_belongs_to_the_window():
 
 def test_refused_rows_have_no_probability_and_others_are_in_the_table():
     predictions = predictions_from_draws(
-        np.array([[1.5, np.nan]]),
+        np.array([[1.5]]),
         np.array([0.1]),
         ids=["a", "b"],
         files=["", ""],

@@ -36,7 +36,7 @@ P = np.array([0.6, 0.02, NAN, NAN])
 def predictions() -> Predictions:
     rng = np.random.default_rng(0)
     return predictions_from_draws(
-        rng.normal(3.0, 0.1, (40, 4)),
+        rng.normal(3.0, 0.1, (40, 3)),
         np.full(40, 0.2),
         ids=["a", "b", "c", "d"],
         files=["x.cif"] * 4,

@@ -22,7 +22,7 @@ STATUS = ["ok", "ok", "ok", "warning", "ok", "refused", "ok"]
 def predictions() -> Predictions:
     n = len(MEANS)
     return predictions_from_draws(
-        np.tile(MEANS, (20, 1)),
+        np.tile(MEANS, (20, 1))[:, np.array(STATUS) != "refused"],
         np.full(20, 0.2),
         ids=[f"proposal-{k}" for k in range(n)],
         files=[""] * n,
