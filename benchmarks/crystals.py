@@ -56,7 +56,6 @@ from bandgap.sources.measured_errors import (
     read_table,
 )
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.near_copies import formula_key
 from bandgap.sources.no_source import descriptor_for_labelled
 from bandgap.sources.overlap import load_arrays
 from bandgap.sources.proposed import Target, propose
@@ -64,6 +63,7 @@ from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_folder
 from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
+from bandgap.structures.near_copies import formula_key
 from bandgap.transfer import Method, TargetData, get_method
 from benchmarks.crystal_facts import facts_of, reusable_fits
 from benchmarks.crystal_peers import PEERS, Peer

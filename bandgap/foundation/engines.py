@@ -19,10 +19,6 @@ from importlib.metadata import version
 from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
-import joblib
-from joblib.executor import MemmappingExecutor
-from joblib.externals.loky import get_reusable_executor
-
 from bandgap.foundation.errors import ConfigError
 
 Name = Literal["local", "dask"]
@@ -128,11 +124,13 @@ def mapped(
         for task in tasks:
             yield function(*task)
         return
+    from joblib import delayed
+
     remaining_tasks = iter(tasks)
     with _parallel(engine, n_jobs) as parallel:
         window = ahead * max(1, int(parallel._effective_n_jobs()))
         while batch := list(islice(remaining_tasks, window)):
-            yield from parallel(joblib.delayed(_inside)(function, task) for task in batch)
+            yield from parallel(delayed(_inside)(function, task) for task in batch)
 
 
 def end_pools() -> None:
@@ -142,6 +140,9 @@ def end_pools() -> None:
     they still compute is lost. A later map starts new ones.
     """
     if multiprocessing.active_children():
+        from joblib.executor import MemmappingExecutor
+        from joblib.externals.loky import get_reusable_executor
+
         executor = get_reusable_executor(reuse=True, kill_workers=True)
         if isinstance(executor, MemmappingExecutor):
             # the executor of joblib, which also removes its files of large arrays
@@ -167,6 +168,8 @@ def _inside(function: Callable[..., T], task: tuple[Any, ...]) -> T:
 
 
 def _parallel(engine: Engine, n_jobs: int) -> Any:
+    import joblib  # takes a tenth of a second
+
     if not engine.remote:
         # Processes that grew by hundreds of MB or were idle for minutes are replaced, with a
         # warning in the thread of joblib that submits the items. As an error it would end that

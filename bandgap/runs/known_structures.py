@@ -11,10 +11,9 @@ from pathlib import Path
 from torch import Tensor
 
 from bandgap.predictions.counting import LEARNED_FROM
-from bandgap.sources.near_copies import StoredDistances
 from bandgap.storage.manifests import KNOWN
 from bandgap.storage.stored_fields import load_fields, save_fields, words_of
-from bandgap.structures.near_copies import NearCopies
+from bandgap.structures.near_copies import NearCopies, StoredDistances
 
 N_NEAREST = 24  # atoms; zincblende and wurtzite first differ at the 17th
 

@@ -19,12 +19,13 @@ from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
 from bandgap.sources.model import SourceModel
-from bandgap.sources.near_copies import StoredDistances, has_distances
+from bandgap.sources.near_copies import has_distances
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import load_source, save_source
 from bandgap.storage.manifests import read_manifest
+from bandgap.structures.near_copies import StoredDistances
 
 
 def add_extras_run(

@@ -24,7 +24,6 @@ from bandgap.sources.domain import save_domain
 from bandgap.sources.held_back import predicted_eV, rows_to_learn
 from bandgap.sources.joint import Head, SourceSet, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig, SourceModel
-from bandgap.sources.near_copies import StoredDistances
 from bandgap.sources.one_set import first_state, train_source
 from bandgap.sources.overlap import keys_of, save_keys
 from bandgap.sources.sets import KIND, open_sources, save_sources
@@ -32,7 +31,7 @@ from bandgap.sources.stored import save_source
 from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displaced
-from bandgap.structures.near_copies import NearCopies
+from bandgap.structures.near_copies import NearCopies, StoredDistances
 
 Floats = NDArray[np.float64]
 

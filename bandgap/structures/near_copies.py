@@ -7,9 +7,12 @@ Widdowson et al., MATCH Commun. Math. Comput. Chem. 87, 529 (2022); Widdowson an
 35, 24625 (2022).
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +20,9 @@ from scipy.spatial.distance import cdist
 
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.records import Records, StructureRecord
-from bandgap.structures.same_crystals import N_NEAREST, neighbour_distances
+from bandgap.structures.same_crystals import N_NEAREST, TOLERANCE_ANGSTROM, neighbour_distances
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is periodic
 
@@ -30,6 +34,10 @@ _LIMIT = NEAR_ANGSTROM + 1e-12  # with the rounding of a sum
 _N_FIRST = 4  # structures that are compared before all within the limit
 _BLOCK_ROWS = 128  # structures that are compared with all others at a time
 MOST_COMPARED = 3_000  # structures of a whole data set: 1 to 5 ms each
+
+ARRAY_NAMES = ("formulas", "ends", "values")  # of the stored arrays
+LARGEST_STORED = 6e4  # Angstrom; float16 ends at 65,504
+_ROUNDING = 2.0**-11  # of float16, relative
 
 
 class NearCopies:
@@ -95,6 +103,89 @@ class NearCopies:
         stacked = np.array([self._distances[row] for row in rows])
         by_atom = stacked.reshape(len(rows), -1, self.n_nearest, N_QUANTILES)
         return by_atom[:, :, :N_NEAREST].reshape(len(rows), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredDistances:
+    """Distances between the atoms of structures, by which near-copies of them are found.
+
+    Parameters
+    ----------
+    formulas
+        Key of the reduced formula of every structure (structure,).
+    ends
+        End of every structure's distances in `values` (structure,).
+    values
+        The distances of all structures in Angstrom, rounded to about 0.002 A.
+    n_nearest
+        Number of nearest atoms to which they are.
+    """
+
+    formulas: NDArray[np.uint64]
+    ends: NDArray[np.int64]
+    values: NDArray[np.float16]
+    n_nearest: int = N_NEAREST
+
+    @classmethod
+    def of(cls, copies: NearCopies) -> "StoredDistances":
+        """Return the distances of all structures that were read, 1 to 5 ms each if not computed."""
+        keys = [formula_key(record) for record in copies.records if record.atoms is not None]
+        distances = [
+            np.minimum(values, LARGEST_STORED).astype(np.float16) for values in copies.distances()
+        ]
+        return cls(
+            np.array(keys, dtype=np.uint64),
+            np.cumsum([len(values) for values in distances], dtype=np.int64),
+            np.concatenate([np.empty(0, np.float16), *distances]),
+            copies.n_nearest,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, to store them."""
+        return {name: getattr(self, name) for name in ARRAY_NAMES}
+
+    def n_near_copies(self, records: Sequence[StructureRecord]) -> int:
+        """Return how many of the records have a near-copy among these structures."""
+        return sum(
+            bool((differences.mean(axis=1) <= NEAR_ANGSTROM).any())
+            for differences, _, _ in map(self._compared, records)
+        )
+
+    def copied(self, records: Sequence[StructureRecord]) -> Ints:
+        """Return the number (n,) of the first structure that each record is, -1 for none."""
+        numbers = np.full(len(records), -1)
+        for i, (differences, rows, rounding) in enumerate(map(self._compared, records)):
+            same = np.flatnonzero((differences <= TOLERANCE_ANGSTROM + rounding).all(axis=1))
+            if same.size:
+                numbers[i] = rows[same[0]]
+        return numbers
+
+    def _compared(self, record: StructureRecord) -> tuple[Floats, list[int], Floats]:
+        """Return the differences (k, m) of distances from structures with the record's formula.
+
+        The numbers of these k structures follow, and the largest rounding (m,) of what is stored.
+        """
+        rows = self._rows_by_formula.get(formula_key(record), []) if record.atoms else []
+        if not rows:
+            return np.empty((0, 1)), rows, np.empty(1)
+        distances = neighbour_distances(record, n_quantiles=N_QUANTILES, n_nearest=self.n_nearest)
+        places = self.ends[rows, None] - distances.size + np.arange(distances.size)
+        stored = self.values.take(places, mode="clip").astype(np.float64)
+        return np.abs(stored - distances), rows, _ROUNDING * distances
+
+    @cached_property
+    def _rows_by_formula(self) -> dict[int, list[int]]:
+        rows: dict[int, list[int]] = defaultdict(list)
+        for row, key in enumerate(self.formulas.tolist()):
+            rows[key].append(row)
+        return rows
+
+
+def formula_key(record: StructureRecord) -> int:
+    """Return 64 bits of a hash of the reduced formula and of whether the structure is periodic."""
+    assert record.atoms is not None
+    text = f"{reduced_formula(record.atoms.symbols)} {record.periodic}"
+    return int(hashlib.sha256(text.encode()).hexdigest()[:16], 16)
 
 
 def has_near_copy(

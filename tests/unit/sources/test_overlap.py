@@ -6,11 +6,7 @@ from ase import Atoms
 from ase.build import molecule
 
 from bandgap.datasets.demo import demo_source_folder, load_demo
-from bandgap.sources.near_copies import (
-    StoredDistances,
-    has_distances,
-    near_copies_in_source,
-)
+from bandgap.sources.near_copies import has_distances, near_copies_in_source
 from bandgap.sources.overlap import (
     Overlap,
     keys_of,
@@ -20,7 +16,7 @@ from bandgap.sources.overlap import (
     save_keys,
 )
 from bandgap.structures import StructureRecord
-from bandgap.structures.near_copies import NearCopies
+from bandgap.structures.near_copies import NearCopies, StoredDistances
 
 WATER = [8187428303974536880]
 ARGON = [3829144481315130498]
