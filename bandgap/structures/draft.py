@@ -4,16 +4,13 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import quoted
 from bandgap.structures.records import InfoValue, Limits, Problem
-
-if TYPE_CHECKING:
-    from bandgap.structures.contents import Content
 
 # Largest number in a file. Products of three are finite; coordinates above 1e5 are refused later.
 LARGEST_NUMBER = 1e100
@@ -68,26 +65,14 @@ class Draft:
 
 
 class Reader(Protocol):
-    """Reads the text of a file. Raises Unreadable with the reason why it cannot be read."""
+    """Reads a file. Raises Unreadable with the reason why it cannot be read."""
 
-    def __call__(self, text: str, *, limits: Limits) -> Iterable[Draft]: ...
-
-
-class LinesReader(Protocol):
-    """Like `Reader`, for the lines of a text, of which it keeps few; it may iterate repeatedly."""
-
-    def __call__(self, lines: Iterable[str], *, limits: Limits) -> Iterable[Draft]: ...
-
-
-class ContentReader(Protocol):
-    """Like `Reader`, for a binary format."""
-
-    def __call__(self, content: "Content", *, limits: Limits) -> Iterable[Draft]: ...
+    def __call__(self, source: Any, /, *, limits: Limits) -> Iterable[Draft]: ...
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of structure files: how it is recognised, and its readers.
+    """A format of structure files: how it is recognised, and its reader.
 
     Parameters
     ----------
@@ -96,24 +81,22 @@ class Format:
     label
         Name in messages that list the accepted formats.
     read
-        Reader of a text, None for a binary format.
+        Reader of what the format takes.
+    takes
+        "text"; "lines" of a text, of which the reader keeps few and over which it may iterate
+        repeatedly, for files with any number of structures; or "content" of a binary format.
     patterns
         Regular expressions that all match in a text of this format.
     has_signature
         For a binary format whose first bytes others have too: whether a file is of this format.
-    read_content
-        Reader of a binary format.
-    read_lines
-        Reader of the same text by its lines, for files with any number of structures.
     """
 
     name: str
     label: str
-    read: Reader | None
-    patterns: tuple[re.Pattern[str], ...]
+    read: Reader
+    takes: Literal["text", "lines", "content"] = "text"
+    patterns: tuple[re.Pattern[str], ...] = ()
     has_signature: Callable[[bytes], bool] | None = None
-    read_content: ContentReader | None = None
-    read_lines: LinesReader | None = None
 
 
 def periodic_flags(value: Any, *, default: bool) -> tuple[bool, bool, bool]:

@@ -17,12 +17,11 @@ from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.checks import NO_MEMORY, to_record
 from bandgap.structures.contents import GZIP_MAGIC, ZIP_MAGIC, Content, is_ignored, megabytes
-from bandgap.structures.draft import Draft, Format, Unreadable
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats import (
     binary_format,
     detect,
     is_nameless,
-    read_content,
     refuse_by_kind,
     suffix_of,
 )
@@ -285,10 +284,19 @@ def _from_content(
 def _drafts(content: Text | Content, form: Format, limits: Limits) -> Iterator[Draft | str]:
     """Yield the drafts of a file, and the reason if reading stops early.
 
-    Unexpected errors of a reader are caught as well, so that every file gets a verdict.
+    If its reader raises Unreadable, the last draft is a refused one with the reason. Unexpected
+    errors are caught as well, so that every file gets a verdict.
     """
     try:
-        yield from read_content(content, form, limits=limits)
+        for draft in form.read(
+            content.read_all() if form.takes == "text" else content, limits=limits
+        ):
+            draft.format = draft.format or form.name
+            yield draft
+    except Unreadable as error:
+        draft = refused_draft(str(error))
+        draft.format = form.name
+        yield draft
     except MemoryError:
         yield f"the file {NO_MEMORY}"
     except Exception as error:

@@ -8,14 +8,13 @@ CIF, so that no script, pickle or trajectory is ever executed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import quoted
 from bandgap.foundation.lazy import Registry
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
-from bandgap.structures.records import Limits
+from bandgap.structures.draft import Format, Unreadable
 from bandgap.structures.texts import Text
 
 if TYPE_CHECKING:
@@ -134,31 +133,6 @@ def detect(text: Text, base: str) -> Format:
     )
 
 
-def read_content(content: Text | Content, form: Format, *, limits: Limits) -> Iterator[Draft]:
-    """Yield the drafts of a text or a binary content in a format.
-
-    If its reader raises Unreadable, the last draft is a refused one with the reason.
-    """
-    try:
-        for draft in _read(content, form, limits):
-            draft.format = draft.format or form.name
-            yield draft
-    except Unreadable as error:
-        draft = refused_draft(str(error))
-        draft.format = form.name
-        yield draft
-
-
-def _read(content: Text | Content, form: Format, limits: Limits) -> Iterable[Draft]:
-    if isinstance(content, Content):
-        assert form.read_content is not None  # because `binary_format` returned it
-        return form.read_content(content, limits=limits)
-    if form.read_lines is not None:
-        return form.read_lines(content, limits=limits)
-    assert form.read is not None  # because `detect` returned it
-    return form.read(content.read_all(), limits=limits)
-
-
 def is_nameless(base: str) -> bool:
     """Return whether all files of a format have this name, such as POSCAR or geometry.in."""
     return base.lower() in {name.lower() for names in _FILE_NAMES.values() for name in names}
@@ -179,7 +153,7 @@ def _by_name(base: str) -> Format | None:
 
 
 def _matches(probe: str, form: Format) -> bool:
-    return form.read is not None and all(pattern.search(probe) for pattern in form.patterns)
+    return bool(form.patterns) and all(pattern.search(probe) for pattern in form.patterns)
 
 
 def _has_json_structures(content: Content) -> bool:

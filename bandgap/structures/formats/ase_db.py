@@ -101,8 +101,7 @@ def _draft(numbers: object, positions: object, cell: object, pbc: object) -> Dra
 FORMAT = Format(
     "ASE database",
     label="ASE .db",
-    read=None,
-    patterns=(),
+    read=read_ase_db,
+    takes="content",
     has_signature=is_ase_db,
-    read_content=read_ase_db,
 )

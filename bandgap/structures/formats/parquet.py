@@ -225,9 +225,10 @@ def draft_of_text(text: object, column: str, *, limits: Limits) -> Draft:
         raise Unreadable(f"a text of {len(text):,} characters in the column {column}")
     if "\n" not in text and column != "optimade":
         text = text.replace("\\n", "\n")  # as some programs write the ends of lines
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     form = TEXTS[column]
-    assert form.read is not None  # all formats of TEXTS are texts
-    drafts = iter(form.read(text.replace("\r\n", "\n").replace("\r", "\n"), limits=limits))
+    source = text.split("\n") if form.takes == "lines" else text
+    drafts = iter(form.read(source, limits=limits))
     draft = next(drafts, None)
     if draft is None:
         raise Unreadable(f"no structure in the column {column}")
@@ -283,7 +284,6 @@ def _info(cells: dict[str, Any]) -> dict[str, InfoValue]:
 FORMAT = Format(
     "Parquet",
     label="Parquet",
-    read=None,
-    patterns=(),
-    read_content=read_parquet,
+    read=read_parquet,
+    takes="content",
 )

@@ -30,11 +30,6 @@ class _Model:
     n_atoms: int = 0
 
 
-def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every model of the text of a file."""
-    return read_models(text.split("\n"), limits=limits)
-
-
 def read_models(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every model of a file.
 
@@ -210,7 +205,7 @@ def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
 FORMAT = Format(
     "PDB",
     label="PDB",
-    read=read_pdb,
-    read_lines=read_models,
+    read=read_models,
+    takes="lines",
     patterns=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
 )

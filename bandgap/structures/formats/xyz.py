@@ -66,11 +66,6 @@ class _Comment:
     info: dict[str, InfoValue] = field(default_factory=dict)
 
 
-def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every frame of the text of an XYZ or extXYZ file."""
-    return read_frames(text.split("\n"), limits=limits)
-
-
 def read_frames(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every frame of an XYZ or extXYZ file, of which one frame is in memory."""
     for index, frame in enumerate(_frames(lines, limits.max_atoms), start=1):
@@ -358,7 +353,7 @@ def _single_line(text: str) -> str:
 FORMAT = Format(
     "XYZ",
     label="XYZ, extXYZ",
-    read=read_xyz,
-    read_lines=read_frames,
+    read=read_frames,
+    takes="lines",
     patterns=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
 )
