@@ -32,7 +32,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.json_lines import append_line, read_lines
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
-from bandgap.predictions.acquisition import joint_means, rank_by_reduction
+from bandgap.predictions.acquisition import joint_means, rank
 from bandgap.predictions.details import joint_subset
 from bandgap.predictions.table import LEVELS
 from bandgap.predictions.window import Window
@@ -252,7 +252,7 @@ def ranked(draws: PredictiveDraws, strategy: str, count: int, window: Window) ->
     n = draws.centres_eV.shape[1]
     rows, means_eV, noise = joint_subset(draws.flat_means_eV, draws.noise_variance, np.arange(n))
     if strategy == "reduction":
-        return rank_by_reduction(joint_means(means_eV, noise), count).rows
+        return rank(joint_means(means_eV, noise), count).rows
     quantiles_eV = draws.gaps.quantiles(LEVELS)
     return rank_for_window(
         means_eV,

@@ -81,17 +81,16 @@ def featurize(
     """
     import numpy as np
 
-    from bandgap.descriptors import estimate, featurize
+    from bandgap.descriptors import feature_bytes, featurize, n_features
 
     config = descriptor_of(preset, options.species_list(species))
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
-        cost = estimate(config, len(records))
         print_note(
-            f"{cost.n_features:,} features for each of {len(records):,} structures, "
-            f"{cost.n_bytes / 1e6:,.1f} MB."
+            f"{n_features(config):,} features for each of {len(records):,} structures, "
+            f"{feature_bytes(config, len(records)) / 1e6:,.1f} MB."
         )
         computed = featurize(
             records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress

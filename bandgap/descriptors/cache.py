@@ -73,10 +73,6 @@ class DescriptorCache:
             lambda db: int(db.execute("SELECT COUNT(*) FROM vectors").fetchone()[0]), default=0
         )
 
-    def clear(self) -> None:
-        """Remove every stored vector."""
-        self._guarded(lambda db: db.execute("DELETE FROM vectors"), default=None)
-
     def _guarded(self, action: Callable[[sqlite3.Connection], T], *, default: T) -> T:
         """Return the result of `action` in one transaction, or `default` if the file is unusable.
 

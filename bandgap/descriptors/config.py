@@ -244,14 +244,6 @@ class DescriptorConfig(Settings):
         return max([*reaches, *(block.reach_angstrom(value) for block, value in self.blocks)])
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Features per structure, and bytes of the float32 array of all structures."""
-
-    n_features: int
-    n_bytes: int
-
-
 def n_features(config: DescriptorConfig) -> int:
     """Return the length of a structure's vector."""
     return int(feature_terms(config)[-1].stop)
@@ -296,10 +288,9 @@ def feature_blocks(config: DescriptorConfig) -> tuple[tuple[str, slice], ...]:
     return tuple(zip(names, _slices(widths), strict=True))
 
 
-def estimate(config: DescriptorConfig, n_structures: int) -> Estimate:
-    """Return the number of features and the bytes of `n_structures` vectors in float32."""
-    width = n_features(config)
-    return Estimate(n_features=width, n_bytes=4 * width * n_structures)
+def feature_bytes(config: DescriptorConfig, n_structures: int) -> int:
+    """Return the bytes of `n_structures` vectors in float32."""
+    return 4 * n_features(config) * n_structures
 
 
 def _sorted_species(species: tuple[str, ...]) -> tuple[str, ...]:

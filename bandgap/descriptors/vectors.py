@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.config import BLOCKS, DescriptorConfig, estimate, n_features
+from bandgap.descriptors.config import BLOCKS, DescriptorConfig, feature_bytes, n_features
 from bandgap.foundation.arguments import check_count, check_type
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
@@ -120,7 +120,7 @@ def featurize(
         describe = functools.partial(featurize, **settings)
         return _with_own_features(records, config, config.user_features, describe)
     _refuse_over_budget(config, len(records), memory_budget_bytes)
-    n_bytes = estimate(config, len(records)).n_bytes
+    n_bytes = feature_bytes(config, len(records))
     if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:
         from bandgap.descriptors.feature_arrays import mapped_array
 
@@ -189,8 +189,8 @@ def _with_own_features(
 
 
 def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_bytes: int) -> None:
-    need = estimate(config, n_structures)
-    if need.n_bytes <= budget_bytes:
+    n_bytes = feature_bytes(config, n_structures)
+    if n_bytes <= budget_bytes:
         return
     remedies = []
     if config.terms:
@@ -199,8 +199,8 @@ def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_byte
         remedies.append("fewer grid points")
     remedies.append("fewer structures")
     raise BudgetError(
-        f"{n_structures:,} structures x {need.n_features:,} features need "
-        f"{need.n_bytes / 1e9:.2f} GB, more than the budget of {budget_bytes / 1e9:.2f} GB. "
+        f"{n_structures:,} structures x {n_features(config):,} features need "
+        f"{n_bytes / 1e9:.2f} GB, more than the budget of {budget_bytes / 1e9:.2f} GB. "
         f"Use {', '.join(remedies)}, or raise the memory budget."
     )
 

@@ -27,8 +27,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bandgap.foundation.errors import InputError
-
 Floats = NDArray[np.float64]
 
 MIN_DRAWS = 8  # fewer draws do not estimate a covariance
@@ -45,21 +43,6 @@ class JointMeans:
     root: Floats  # (r, n), eV
     noise_variance: Floats  # (n,), eV^2
     degrees: float = np.inf
-
-    def __post_init__(self) -> None:
-        if self.root.ndim != 2 or self.noise_variance.shape != self.root.shape[1:]:
-            raise InputError(
-                f"joint means: root has shape {self.root.shape}, noise_variance "
-                f"{self.noise_variance.shape}. Accepted: (r, n) and (n,)."
-            )
-        if not (np.isfinite(self.root).all() and np.isfinite(self.noise_variance).all()):
-            raise InputError("joint means: values are not finite. Leave out refused structures.")
-        if not ((self.noise_variance > 0).all() and self.degrees > 1):
-            raise InputError(
-                f"joint means: noise variances from {self.noise_variance.min(initial=np.inf):g}, "
-                f"{self.degrees:g} degrees. Accepted: noise variances above 0, more than one "
-                "degree."
-            )
 
     def __len__(self) -> int:
         return int(self.root.shape[1])
@@ -92,27 +75,17 @@ def joint_means(means_eV: ArrayLike, noise_variance: ArrayLike) -> JointMeans:
     Parameters
     ----------
     means_eV
-        Draws of the means, (draw, n), in eV.
+        Draws of the means, (draw, n), in eV, at least `MIN_DRAWS`.
     noise_variance
         Expected noise variance of a label of each structure, (n,), in eV^2.
-
-    Raises
-    ------
-    InputError
-        With fewer than `MIN_DRAWS` draws, and for values that are not finite.
     """
     draws = np.asarray(means_eV, dtype=np.float64)
-    if draws.ndim != 2 or draws.shape[0] < MIN_DRAWS:
-        raise InputError(
-            f"means have shape {draws.shape}. Accepted: (draw, structure) with {MIN_DRAWS} draws "
-            "or more."
-        )
     degrees = draws.shape[0] - 1
     root = (draws - draws.mean(axis=0)) / np.sqrt(degrees)
     return JointMeans(root, np.asarray(noise_variance, dtype=np.float64), float(degrees))
 
 
-def rank_by_reduction(joint: JointMeans, count: int, *, spread: bool = True) -> Ranking:
+def rank(joint: JointMeans, count: int, *, spread: bool = True, by_sd: bool = False) -> Ranking:
     """Return the `count` structures whose labels lower the mean squared error most.
 
     Parameters
@@ -124,19 +97,9 @@ def rank_by_reduction(joint: JointMeans, count: int, *, spread: bool = True) -> 
     spread
         Whether each score is conditional on the labels of the structures chosen before it. Without
         it, every score is that of a single label.
+    by_sd
+        Choose by the standard deviation of a new gap instead.
     """
-    return _rank(joint, count, spread=spread, by_sd=False)
-
-
-def rank_by_sd(joint: JointMeans, count: int, *, spread: bool = True) -> Ranking:
-    """Return the `count` structures whose new gap has the largest standard deviation.
-
-    `spread` is as in `rank_by_reduction`.
-    """
-    return _rank(joint, count, spread=spread, by_sd=True)
-
-
-def _rank(joint: JointMeans, count: int, *, spread: bool, by_sd: bool) -> Ranking:
     state = _ConditionalDistribution(joint)
     n = len(joint)
     initial_variance = float(joint.variance.mean()) if n else 0.0

@@ -133,30 +133,16 @@ class Domain:
         elements
             Element symbols of each structure.
         values_eV
-            Values next to the descriptor, (n, range), in eV. Needed by a domain with ranges.
+            Values next to the descriptor, (n, range), in eV. Without them, ranges are not judged.
 
         Raises
         ------
         InputError
-            When the number of features, of rows or of values differs.
+            When the number of features differs.
         """
-        if self.ranges and (
-            values_eV is None or values_eV.shape != (len(features), len(self.ranges))
-        ):
-            names = ", ".join(learned.name for learned in self.ranges)
-            shape = None if values_eV is None else values_eV.shape
+        if features.shape[1] != self.n_features:
             raise InputError(
-                f"domain: values next to the descriptor have shape {shape}. Accepted: "
-                f"({len(features)}, {len(self.ranges)}), of {names}."
-            )
-        if (
-            features.ndim != 2
-            or features.shape[1] != self.n_features
-            or len(elements) != len(features)
-        ):
-            raise InputError(
-                f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, "
-                f"{self.n_features}), n"
+                f"domain: features have shape {features.shape}. Accepted: (n, {self.n_features})."
             )
         values = np.empty((len(features), 0)) if values_eV is None else values_eV
         return tuple(

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr
 
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.mixtures import by_structure, checked_mixture, mixture_quantiles
+from bandgap.predictions.mixtures import by_structure, mixture_quantiles
 
 Floats = NDArray[np.float64]
 
@@ -72,30 +72,11 @@ class GapDistribution:
     p_metal
         Probability (n,) of a gap of zero, or None where X is cut at zero. With it, X should have at
         least some probability above zero.
-
-    Raises InputError where the shapes do not fit together, and for a probability outside (0, 1).
     """
 
     centres_eV: Floats
     sds_eV: Floats
     p_metal: Floats | None = None
-
-    def __post_init__(self) -> None:
-        checked_mixture(self.centres_eV, self.sds_eV)
-        if self.sds_eV.shape != self.centres_eV.shape:
-            raise InputError(
-                f"gap distribution: centres have shape {self.centres_eV.shape}, standard "
-                f"deviations {self.sds_eV.shape}. Accepted: (component, n) for both."
-            )
-        if self.p_metal is None:
-            return
-        if self.p_metal.shape != self.centres_eV.shape[1:]:
-            raise InputError(
-                f"gap distribution: p_metal has shape {self.p_metal.shape}, centres "
-                f"{self.centres_eV.shape}. Accepted: one probability for each structure."
-            )
-        if not ((self.p_metal > 0) & (self.p_metal < 1)).all():
-            raise InputError("gap distribution: p_metal must be above 0 and below 1.")
 
     def __len__(self) -> int:
         return int(self.centres_eV.shape[1])
@@ -136,8 +117,6 @@ class GapDistribution:
     def quantiles(self, probabilities: ArrayLike) -> Floats:
         """Return the quantiles (k, n) at probabilities (k,), or (k, n) with others for each
         structure.
-
-        Raises InputError for probabilities outside (0, 1).
         """
         levels = np.asarray(probabilities, dtype=np.float64)
         if self.p_metal is None and levels.ndim == 1:
@@ -145,8 +124,6 @@ class GapDistribution:
         by_row = np.broadcast_to(
             levels[:, None] if levels.ndim == 1 else levels, (len(levels), len(self))
         )
-        if not ((by_row > 0) & (by_row < 1)).all():
-            raise InputError("quantiles: probabilities must be above 0 and below 1.")
         quantiles = np.zeros(by_row.shape)
         of_x = np.minimum(1.0 - (1.0 - by_row) / self._factor, _LAST)
         is_positive = by_row > self.p_zero

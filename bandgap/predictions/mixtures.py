@@ -45,28 +45,23 @@ def mixture_quantiles(
     Raises
     ------
     InputError
-        For other shapes, for values that are not finite and for standard deviations that are not
-        positive.
+        As `checked_mixture`.
     """
     centres, spreads = checked_mixture(means, sds)
-    checked = np.asarray(probabilities, dtype=np.float64)
-    if checked.ndim != 1 or not np.all((checked > 0) & (checked < 1)):
-        raise InputError(
-            f"probabilities: found {probabilities!r}. Accepted: one row of numbers inside (0, 1)."
-        )
+    levels = np.asarray(probabilities, dtype=np.float64)
     # Imports numba, which the dashboard does not need.
     from bandgap.predictions.smooth_mixtures import (
         smooth_quantiles,
     )
 
-    quantiles = smooth_quantiles(centres, spreads, checked)
+    quantiles = smooth_quantiles(centres, spreads, levels)
     is_uneven = np.isnan(quantiles).any(axis=0)
     if is_uneven.any():
         from bandgap.predictions.uneven_mixtures import uneven_quantiles
 
-        uneven = np.full((checked.size, np.count_nonzero(is_uneven)), np.nan)
+        uneven = np.full((levels.size, np.count_nonzero(is_uneven)), np.nan)
         uneven[needed_rows] = uneven_quantiles(
-            centres[:, is_uneven], spreads[:, is_uneven], checked[needed_rows]
+            centres[:, is_uneven], spreads[:, is_uneven], levels[needed_rows]
         )
         quantiles[:, is_uneven] = uneven
     return quantiles

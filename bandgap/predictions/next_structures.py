@@ -22,8 +22,7 @@ from bandgap.predictions.acquisition import (
     MIN_DRAWS,
     Ranking,
     joint_means,
-    rank_by_reduction,
-    rank_by_sd,
+    rank,
 )
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
@@ -241,8 +240,7 @@ def next_structures(
         sd = predictions.sd_new_eV[rows]
     else:
         joint = joint_means(details.means_eV[:, ~has_warning], details.noise_variance[~has_warning])
-        rank = rank_by_reduction if criterion == REDUCTION else rank_by_sd
-        ranking = rank(joint, count, spread=spread)
+        ranking = rank(joint, count, spread=spread, by_sd=criterion == SD)
         rows = candidates[ranking.rows]
         sd = ranking.scores if criterion == SD and spread else predictions.sd_new_eV[rows]
         if criterion == REDUCTION:

@@ -313,15 +313,10 @@ def predictions_from_draws(
     Raises
     ------
     InputError
-        For shapes that do not fit together and for values that are not finite.
+        As `checked_mixture` and `Predictions`.
     """
     usable = np.flatnonzero(np.asarray(status, dtype=object) != "refused")
     mean_draws = np.asarray(means, dtype=np.float64)
-    if mean_draws.ndim != 2 or mean_draws.shape[1] != usable.size:
-        raise InputError(
-            f"means has shape {mean_draws.shape}, and {usable.size} rows are not refused. Accepted:"
-            " (draw, rows that are not refused)."
-        )
     mixture_centres, mixture_sds = checked_mixture(mean_draws if centres is None else centres, sds)
 
     def scatter(values: Floats) -> Floats:

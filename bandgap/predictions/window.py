@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from bandgap.foundation.errors import ConfigError, InputError, quoted
+from bandgap.foundation.errors import ConfigError, quoted
 
 Floats = NDArray[np.float64]
 
@@ -130,24 +130,13 @@ def probability_below(
     -------
     Floats
         Probabilities, NaN where the quantiles are NaN.
-
-    Raises
-    ------
-    InputError
-        For shapes that do not fit together.
     """
-    quantiles = np.asarray(quantiles_eV, dtype=np.float64)
-    if quantiles.ndim != 2 or quantiles.shape[0] != probabilities.size or quantiles.shape[0] < 2:
-        raise InputError(
-            f"quantiles have shape {quantiles.shape}, probabilities {probabilities.shape}. "
-            "Accepted: (k, n) and (k,) with k of 2 or more."
-        )
-    is_below = quantiles <= value_eV if inclusive else quantiles < value_eV
+    is_below = quantiles_eV <= value_eV if inclusive else quantiles_eV < value_eV
     n_below = np.count_nonzero(is_below, axis=0)
     right = np.clip(n_below, 1, probabilities.size - 1)
-    columns = np.arange(quantiles.shape[1])
-    left_value = quantiles[right - 1, columns]
-    step = quantiles[right, columns] - left_value
+    columns = np.arange(quantiles_eV.shape[1])
+    left_value = quantiles_eV[right - 1, columns]
+    step = quantiles_eV[right, columns] - left_value
     scores = ndtri(probabilities)
     left_score = scores[right - 1]
     # Equal outermost quantiles are a point mass, beyond which nothing is left.

@@ -242,7 +242,7 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
     """
     if not requests:
         return []
-    known = run.known_structures
+    structures = run.known_structures
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     all_draws = run.posterior.predictive_draws(np.concatenate([inputs for inputs, *_ in prepared]))
     ends = np.cumsum([0, *(len(inputs) for inputs, *_ in prepared)]).tolist()
@@ -253,7 +253,9 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
             draws,
             judgements,
             problems,
-            np.full(len(records), -1) if known is None else known.distances.copied(records),
+            np.full(len(records), -1)
+            if structures is None
+            else structures.distances.copied(records),
         )
         for (records, *_), (_, usable, judgements, problems), draws in zip(
             requests, prepared, draws_by_request, strict=True

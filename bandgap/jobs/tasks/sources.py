@@ -78,7 +78,7 @@ def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "DescriptorCon
 
     Raises InputError when the features would need more memory than a job may take.
     """
-    from bandgap.descriptors import config_for, estimate
+    from bandgap.descriptors import config_for, feature_bytes, n_features
 
     if request.preset is not None:
         config = config_for(preset=request.preset)
@@ -90,11 +90,11 @@ def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "DescriptorCon
             for s in record.atoms.symbols
         }
         config = config_for(species=request.species or sorted(symbols))
-    size = estimate(config, len(data.records))
-    if size.n_bytes > MAX_FEATURE_BYTES:
+    n_bytes = feature_bytes(config, len(data.records))
+    if n_bytes > MAX_FEATURE_BYTES:
         raise InputError(
-            f"{size.n_features:,} features of {len(data.records):,} structures take "
-            f"{size.n_bytes / 1e9:.1f} GB; at most {MAX_FEATURE_BYTES / 1e9:.0f} GB are accepted. "
+            f"{n_features(config):,} features of {len(data.records):,} structures take "
+            f"{n_bytes / 1e9:.1f} GB; at most {MAX_FEATURE_BYTES / 1e9:.0f} GB are accepted. "
             "Choose a descriptor of fewer elements, or fewer structures."
         )
     return config

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.predictions.acquisition import JointMeans, joint_means, rank_by_reduction, rank_by_sd
+from bandgap.predictions.acquisition import JointMeans, joint_means, rank
 
 N = 12
 
@@ -34,7 +34,7 @@ def given_labels(covariance: np.ndarray, noise: np.ndarray, rows: list[int]) -> 
 
 def expected_reduction(joint: JointMeans) -> np.ndarray:
     """By how much a label of each structure alone lowers the mean squared error of all, (n,)."""
-    ranking = rank_by_reduction(joint, len(joint), spread=False)
+    ranking = rank(joint, len(joint), spread=False)
     return ranking.scores[np.argsort(ranking.rows)]
 
 
@@ -62,16 +62,16 @@ def test_expected_reduction_equals_the_error_reduction_of_refitted_models() -> N
     assert abs(fall.mean() - expected) < 4 * fall.std() / np.sqrt(m)  # false alarm about 6e-5
 
 
-@pytest.mark.parametrize("rank", [rank_by_reduction, rank_by_sd])
-def test_rank_equals_greedy_brute_force(rank) -> None:
+@pytest.mark.parametrize("by_sd", [False, True])
+def test_rank_equals_greedy_brute_force(by_sd) -> None:
     covariance, noise = model()
-    ranking = rank(JointMeans(root_of(covariance), noise), 6)
+    ranking = rank(JointMeans(root_of(covariance), noise), 6, by_sd=by_sd)
     ranked: list[int] = []
     for row, score, remaining in zip(
         ranking.rows, ranking.scores, ranking.remaining_variance, strict=True
     ):
         now = given_labels(covariance, noise, ranked) if ranked else covariance
-        if rank is rank_by_sd:
+        if by_sd:
             every = np.sqrt(np.diag(now) + noise)
         else:
             every = np.array(
@@ -92,9 +92,9 @@ def test_rank_with_spread_defers_duplicates_of_chosen_structures() -> None:
     noise = np.full(4, 0.01)
     covariance[0, 1] = covariance[1, 0] = 1.0
     joint = JointMeans(root_of(covariance), noise)
-    assert set(rank_by_reduction(joint, 2, spread=False).rows) == {0, 1}
-    assert list(rank_by_reduction(joint, 3).rows) == [0, 2, 3]
-    assert list(rank_by_sd(joint, 3).rows) == [0, 2, 3]
+    assert set(rank(joint, 2, spread=False).rows) == {0, 1}
+    assert list(rank(joint, 3).rows) == [0, 2, 3]
+    assert list(rank(joint, 3, by_sd=True).rows) == [0, 2, 3]
 
 
 def test_expected_reduction_few_draws_is_unbiased() -> None:
