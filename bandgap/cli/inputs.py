@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from bandgap.descriptors import DescriptorConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
-    from bandgap.structures.records import Records
+    from bandgap.structures.records import Records, Tally
     from bandgap.structures.spool import Spool
-    from bandgap.structures.tally import Tally
 
 # Largest input that is read before predicting: about 100,000 molecules, ten seconds.
 READ_FIRST_BYTES = 64 * 2**20
@@ -44,7 +43,7 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
     Raises InputError for a path that does not exist.
     """
     from bandgap.structures import read_paths
-    from bandgap.structures.tally import Tally
+    from bandgap.structures.records import Tally
 
     check_exist(paths)
     records = read_paths(paths, progress=progress)
@@ -79,8 +78,7 @@ def read_or_spool(
     """
     from bandgap.structures.ids import with_unique_ids
     from bandgap.structures.reading import stream_paths
-    from bandgap.structures.records import STREAM_LIMITS
-    from bandgap.structures.tally import Tally
+    from bandgap.structures.records import STREAM_LIMITS, Tally
 
     check_exist(paths)
     if is_ahead:

@@ -31,7 +31,6 @@ from bandgap.storage.manifests import (
     versions,
     write_manifest,
 )
-from bandgap.storage.packed_draws import packed, unpacked, unpacked_shapes
 from bandgap.storage.references import (
     N_REFERENCES,
     check_references,
@@ -99,7 +98,7 @@ def save_run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     arrays, plain = stored_fields(posterior)
-    save_tensors(packed(arrays), folder / DRAWS)
+    save_tensors(arrays, folder / DRAWS)
     save_fields(domain, folder / DOMAIN)
     save_tensors(_tensors_of(posterior.summaries(), np.float64), folder / SUMMARIES)
     record = _tensors_of(posterior.diagnostics.record, np.float32)
@@ -159,19 +158,18 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
 def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     """Return the posterior of a run.
 
-    Raises ArtifactError where a tensor has another shape than the manifest states, before any is
-    unpacked.
+    Raises ArtifactError where a tensor has another shape than the manifest states.
     """
-    path = folder / DRAWS
-    stored = load_tensors(path, {})
+    arrays = load_tensors(folder / DRAWS, {})
+    if any(name.startswith("packed.") for name in arrays):
+        from bandgap.storage.packed_draws import unpacked
+
+        arrays = unpacked(arrays)
+    stored = {name: tuple(value.shape) for name, value in arrays.items()}
     shapes = manifest.get("shapes", {})  # runs of earlier versions state none
-    check_shapes(
-        path, unpacked_shapes(stored), {name: tuple(shape) for name, shape in shapes.items()}
-    )
+    check_shapes(folder / DRAWS, stored, {name: tuple(shape) for name, shape in shapes.items()})
     return restored_posterior(
-        unpacked(stored),
-        manifest["posterior"],
-        Diagnostics({}, tuple(manifest.get("warnings", ()))),
+        arrays, manifest["posterior"], Diagnostics({}, tuple(manifest.get("warnings", ())))
     )
 
 

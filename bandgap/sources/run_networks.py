@@ -19,7 +19,6 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.sources.stored_descriptor import load_descriptor
 from bandgap.storage.manifests import damage_reported, posterior_of_method, read_manifest
-from bandgap.storage.packed_draws import unpacked
 from bandgap.storage.tensors import load_tensors
 
 KIND: Final = "run"
@@ -44,7 +43,7 @@ def networks_of_run(folder: Path) -> list[dict[str, SourceModel]]:
     with damage_reported(folder):
         arrays = {
             name.rpartition(place)[2]: value
-            for name, value in unpacked(load_tensors(folder / _DRAWS, {})).items()
+            for name, value in load_tensors(folder / _DRAWS, {}).items()
             if place in f".{name}"
         }
         mean_eV, sd_eV = _scale_of_gaps(manifest["data"]["gaps"])

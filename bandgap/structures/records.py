@@ -1,11 +1,12 @@
-"""Records of structures that were read from files, their problems, and the limits of reading."""
+"""Records of structures that were read from files, their problems and counts, and the limits."""
 
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class Limits:
                 )
 
 
+SHOWN = 3  # number of refused structures whose reasons a tally keeps
 DEFAULT_LIMITS = Limits()
 STREAM_LIMITS = Limits(  # for readers that do not keep the structures in memory
     max_file_bytes=2_000_000_000, max_archive_bytes=20_000_000_000, max_structures=sys.maxsize
@@ -175,6 +177,28 @@ class StructureRecord:
             values = np.asarray(array, dtype="<f8") + 0.0  # the sum turns -0.0 into 0.0
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
+
+
+@dataclass
+class Tally:
+    """Number of records by status, and the first refused ones as (file, reason)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterable[StructureRecord]) -> Self:
+        """Return the tally of records."""
+        tally = cls()
+        for record in records:
+            tally.add(record)
+        return tally
+
+    def add(self, record: StructureRecord) -> None:
+        """Count one more record."""
+        self.counts[record.status] += 1
+        if record.status == "refused" and len(self.refused) < SHOWN:
+            self.refused.append((record.file, record.problem))
 
 
 class Records(Protocol):

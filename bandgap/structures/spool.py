@@ -15,8 +15,7 @@ from typing import IO
 
 from bandgap.structures.ids import RepeatedIds, with_new_id
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
-from bandgap.structures.records import StructureRecord
-from bandgap.structures.tally import Tally
+from bandgap.structures.records import StructureRecord, Tally
 
 _BATCH = 256  # records that are read at a time
 _SIZES = struct.Struct("<qq")  # number of bytes of the JSON and of the numbers

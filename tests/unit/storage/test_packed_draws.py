@@ -1,12 +1,13 @@
-"""Draws that share entries come back bit for bit from fewer bytes."""
+"""Draws that an earlier version stored in parts come back bit for bit."""
 
 import pytest
 import torch
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.manifests import damage_reported
-from bandgap.storage.packed_draws import packed, unpacked
+from bandgap.storage.packed_draws import unpacked
 from bandgap.storage.tensors import load_tensors, save_tensors
+from tests.unit.storage.earlier_draws import packed
 
 
 def draws(*, still, shape=(2, 50, 8, 5)):
@@ -28,7 +29,9 @@ def test_every_bit_comes_back_from_the_file(tmp_path):
         "sigma": torch.ones(2, 50, dtype=torch.float64),
         "basis": torch.eye(3),
     }
-    save_tensors(packed(arrays), tmp_path / "draws.safetensors")
+    value_in_parts = packed("theta.2", arrays["theta.2"])
+    others = {name: arrays[name] for name in ("sigma", "basis")}
+    save_tensors(value_in_parts | others, tmp_path / "draws.safetensors")
     restored = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
     assert set(restored) == set(arrays)
     assert torch.equal(restored["theta.2"].view(torch.int32), value.view(torch.int32))
@@ -37,21 +40,8 @@ def test_every_bit_comes_back_from_the_file(tmp_path):
     )
 
 
-def test_bytes_fall_by_the_share_that_does_not_vary(tmp_path):
-    value = draws(still=0.7, shape=(2, 50, 40, 30))
-    save_tensors({"theta.2": value}, tmp_path / "plain")
-    save_tensors(packed({"theta.2": value}), tmp_path / "packed")
-    sizes = [(tmp_path / name).stat().st_size for name in ("plain", "packed")]
-    assert sizes[1] / sizes[0] == pytest.approx(0.3 + 0.7 / 50 + 1 / 1600, abs=0.02)
-
-
-@pytest.mark.parametrize("value", [draws(still=0.0), torch.zeros(4, 9), torch.zeros(2, 1, 3, 3)])
-def test_draws_that_share_little_and_single_draws_stay_as_they_are(value):
-    assert packed({"x": value})["x"] is value
-
-
 def test_parts_that_do_not_fit_are_called_damaged(tmp_path):
-    arrays = packed({"theta.2": draws(still=0.5)})
+    arrays = packed("theta.2", draws(still=0.5))
     wrong = arrays | {"packed.once.theta.2": arrays["packed.once.theta.2"][1:]}
     short = {name: value for name, value in arrays.items() if "moving" not in name}
     for damaged in (wrong, short):
@@ -72,10 +62,3 @@ def test_few_bytes_never_become_many(shape):
     }
     with pytest.raises(ValueError, match="more than 200 times as many|does not fit"):
         unpacked(bomb)
-
-
-def test_draws_that_unpacking_would_refuse_are_stored_as_they_are():
-    arrays = {"theta.2": torch.ones(1, 1000, 50, 50)}
-    stored = packed(arrays)
-    assert torch.equal(unpacked(stored)["theta.2"], arrays["theta.2"])
-    assert set(stored) == set(arrays)

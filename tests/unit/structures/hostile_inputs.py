@@ -109,7 +109,7 @@ READ = """
 import sys
 from pathlib import Path
 from bandgap.foundation.children import end_waiting
-from bandgap.structures.tally import Tally
+from bandgap.structures.records import Tally
 from bandgap.structures.uploads import read_upload
 tally = Tally.of(read_upload(Path(sys.argv[1]), sys.argv[1]))
 reasons = "".join(f"; {reason}" for _, reason in tally.refused[-1:])
