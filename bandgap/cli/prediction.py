@@ -118,8 +118,7 @@ def predict(
         set_threads()  # imports torch, so it follows the checks of the inputs
         baseline = None
         if name:
-            named_records = records if isinstance(records, list) else records.without_atoms()
-            baseline = load_baseline(named_records, name, table=baselines)
+            baseline = load_baseline(records, name, table=baselines)
         if isinstance(records, list):
             from bandgap.runs.prediction import predict_run
 

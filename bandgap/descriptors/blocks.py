@@ -21,18 +21,6 @@ class NoFeaturesError(Exception):
     """A structure does not have the features of a block; the text is the verdict on it."""
 
 
-def _all_elements(value: Any) -> Sequence[str]:
-    return ELEMENTS
-
-
-def _no_reach(value: Any) -> float:
-    return 0.0
-
-
-def _no_check(value: Any) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class Block:
     """Features that one setting of `DescriptorConfig` asks for.
@@ -67,8 +55,8 @@ class Block:
     width: Callable[[Any], int]
     name: Callable[[Any], str]
     describe: "Callable[[Atoms, Any], NDArray[np.float64]]"
-    elements: Callable[[Any], Sequence[str]] = _all_elements
-    reach_angstrom: Callable[[Any], float] = _no_reach
+    elements: Callable[[Any], Sequence[str]] = lambda value: ELEMENTS
+    reach_angstrom: Callable[[Any], float] = lambda value: 0.0
     measures_similarity: bool = False
     is_slow: bool = False
-    check: Callable[[Any], None] = _no_check
+    check: Callable[[Any], None] = lambda value: None

@@ -57,13 +57,13 @@ class PredictionDetails:
 
 
 def joint_subset(
-    means_eV: ArrayLike, noise_variance: ArrayLike, rows: ArrayLike, *, seed: int = 0
+    means_eV: ArrayLike, noise_variance: ArrayLike, rows: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], Floats]:
     """Return rows, draws of their means and their noise variances, reduced to the size that is
     stored.
 
     At most `MAX_DRAWS` draws remain, evenly spaced, and at most `MAX_NUMBERS` numbers in all. If
-    there are too many structures, a random subset is taken that depends on the seed alone.
+    there are too many structures, a random subset is taken, always the same one.
 
     Parameters
     ----------
@@ -73,22 +73,20 @@ def joint_subset(
         Expected noise variance of a label, (n,), in eV^2.
     rows
         Rows of the n structures in the input, (n,).
-    seed
-        Seed of the random subset.
     """
     draws = np.asarray(means_eV, dtype=np.float32)
     noise = np.asarray(noise_variance, dtype=np.float64)
     row_numbers = np.asarray(rows, dtype=np.int64)
     draw_numbers = np.linspace(0, len(draws) - 1, min(len(draws), MAX_DRAWS)).round().astype(int)
-    subset = subset_of_structures(row_numbers.size, draws=draw_numbers.size, seed=seed)
+    subset = subset_of_structures(row_numbers.size, draws=draw_numbers.size)
     return row_numbers[subset], np.ascontiguousarray(draws[draw_numbers][:, subset]), noise[subset]
 
 
-def subset_of_structures(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int64]:
+def subset_of_structures(n: int, *, draws: int) -> NDArray[np.int64]:
     """Return which of `n` structures are stored with `draws` draws each: all, or a sorted random
     subset.
     """
     max_structures = MAX_NUMBERS // max(draws, 1)
     if n <= max_structures:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, max_structures, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, max_structures, replace=False))

@@ -47,19 +47,15 @@ class Content:
 
     @classmethod
     def at(cls, path: Path, *, size: int) -> Self:
-        """Return the content of a file of this size. Raises OSError if it cannot be read."""
-        content = cls(size, lambda: path.open("rb"), path)
-        return content.in_memory() or content
+        """Return the content of a file, which is in memory if it has at most `SMALL` bytes.
 
-    def in_memory(self) -> Self | None:
-        """Return the same bytes kept in memory, None if there are more than `SMALL`."""
-        with self.opened() as stream:
+        Raises OSError if it cannot be read.
+        """
+        with path.open("rb") as stream:
             data = stream.read(SMALL + 1)
-        return (
-            None
-            if len(data) > SMALL
-            else type(self)(len(data), lambda: io.BytesIO(data), self.path)
-        )
+        if len(data) > SMALL:
+            return cls(size, lambda: path.open("rb"), path)
+        return cls(len(data), lambda: io.BytesIO(data), path)
 
     def head(self, size: int) -> bytes:
         """Return the first `size` bytes, or all if there are fewer."""

@@ -24,7 +24,6 @@ from bandgap.structures.same_crystals import N_NEAREST, TOLERANCE_ANGSTROM, neig
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-FormulaKey = tuple[str, bool]  # reduced formula, and whether the structure is periodic
 
 # Largest mean difference of the distances. A displacement of all atoms by 0.1 A (standard deviation
 # of every coordinate) gives 0.07 A, 0.05 A gives 0.04 A, and a strain of 1 % gives 0.03 A.
@@ -211,11 +210,11 @@ def near_copy_counts(records: Records, *, most: int = MOST_COMPARED) -> dict[str
     return counts
 
 
-def _rows_by_formula(records: Records) -> dict[FormulaKey, list[int]]:
-    rows: dict[FormulaKey, list[int]] = defaultdict(list)
+def _rows_by_formula(records: Records) -> dict[int, list[int]]:
+    rows: dict[int, list[int]] = defaultdict(list)
     for row, record in enumerate(records):
         if record.atoms is not None:
-            rows[reduced_formula(record.atoms.symbols), record.periodic].append(row)
+            rows[formula_key(record)].append(row)
     return rows
 
 

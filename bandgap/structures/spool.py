@@ -80,10 +80,6 @@ class Spool:
         summary = self._finish()
         return Tally.of(self) if summary.new_ids else summary.tally  # renaming adds warnings
 
-    def without_atoms(self) -> "RecordsWithoutAtoms":
-        """Return the records without their atoms, to read ids, files or `info` of all of them."""
-        return RecordsWithoutAtoms(self)
-
     def _finish(self) -> _Summary:
         while self._summary is None:
             self._receive()
@@ -117,22 +113,6 @@ class Spool:
             yield data[:n_head], data[n_head:], new_id
             index += 1
             offset += _SIZES.size + len(data)
-
-
-class RecordsWithoutAtoms:
-    """The records of a spool without their atoms (see `Records`).
-
-    Every iteration reads them from disk and keeps one of them in memory.
-    """
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-
-    def __len__(self) -> int:
-        return len(self._spool)
-
-    def __iter__(self) -> Iterator[StructureRecord]:
-        return (packed.record for packed in self._spool.packed())
 
 
 def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Summary]:

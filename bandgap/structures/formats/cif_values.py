@@ -22,13 +22,8 @@ def value_of(block: cif.Block, tag: str) -> str:
 
 def first_value(block: cif.Block, tags: tuple[str, ...]) -> str:
     """Return the first of several tags that has a value, "" if none has."""
-    for tag in tags:
-        raw = block.find_value(tag)
-        if raw is not None and not cif.is_null(raw):
-            text = str(cif.as_string(raw)).strip()
-            if text not in ("", "?", "."):
-                return text
-    return ""
+    values = (value_of(block, tag) for tag in tags)
+    return next((text for text in values if text not in ("", "?", ".")), "")
 
 
 def column(block: cif.Block, name: str, length: int | None = None) -> list[str]:

@@ -59,7 +59,7 @@ def test_joint_subset_thins_draws_evenly_and_keeps_rows_aligned() -> None:
     assert list(joint_rows) == [4, 7, 9] and list(noise) == [1.0, 2.0, 3.0]
 
 
-def test_joint_subset_of_too_many_structures_depends_on_the_seed(
+def test_joint_subset_of_too_many_structures_is_always_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(prediction_details, "MAX_NUMBERS", 40)

@@ -11,7 +11,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from bandgap.datasets.gaps import labels_from_info
 from bandgap.foundation.errors import InputError
 from bandgap.structures import Limits, contents, read_paths, read_structures, spool
 from bandgap.structures.packed import unpack
@@ -189,21 +188,6 @@ def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
         tracemalloc.stop()
     assert [record.status != "refused" for record in records] == [True]
     assert len(data) > 19_000_000 > 12_000_000 > peak
-
-
-def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_path):
-    (tmp_path / "a.extxyz").write_text(NAMED * 3, encoding="utf-8")
-    reference = Spool(stream_paths([tmp_path / "a.extxyz"]))
-    heads = reference.without_atoms()
-    assert len(heads) == 3 and all(head.atoms is None for head in heads)
-    assert [(h.id, h.file, dict(h.info)) for h in heads] == [
-        (r.id, r.file, dict(r.info)) for r in reference
-    ]
-    np.testing.assert_array_equal(labels_from_info(heads, "gap_eV"), [0.1] * 3)
-    walk = iter(heads)
-    first = weakref.ref(next(walk))
-    next(walk)
-    assert first() is None
 
 
 @pytest.mark.parametrize("block", (1, 7, 60, 200))
