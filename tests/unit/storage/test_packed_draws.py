@@ -29,9 +29,8 @@ def test_every_bit_comes_back_from_the_file(tmp_path):
         "sigma": torch.ones(2, 50, dtype=torch.float64),
         "basis": torch.eye(3),
     }
-    value_in_parts = packed("theta.2", arrays["theta.2"])
-    others = {name: arrays[name] for name in ("sigma", "basis")}
-    save_tensors(value_in_parts | others, tmp_path / "draws.safetensors")
+    plain = {name: arrays[name] for name in ("sigma", "basis")}
+    save_tensors(packed("theta.2", value) | plain, tmp_path / "draws.safetensors")
     restored = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
     assert set(restored) == set(arrays)
     assert torch.equal(restored["theta.2"].view(torch.int32), value.view(torch.int32))
