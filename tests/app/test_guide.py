@@ -18,6 +18,7 @@ from app.components.guide.documents import (
     search,
     sections_of,
     with_links,
+    with_pictures,
 )
 from app.components.shared.guide_links import slug
 from bandgap.foundation.errors import ConfigError
@@ -28,7 +29,7 @@ Visit = Callable[..., AppTest]
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LEFTOVERS = re.compile(
-    r"\{[\w:-]+\}|^ *:::|^\([\w.-]+\)=|^---$|^ *:[\w-]+:|!\[|\]\([^)]*\.md|<(?!a |/a>)\w",
+    r"\{[\w:-]+\}|^ *:::|^\([\w.-]+\)=|^---$|^ *:[\w-]+:|\]\([^)]*\.(?:md|png)|<(?!a |/a>)\w",
     re.MULTILINE,
 )
 ADDRESS = re.compile(r'<a href="([^"]+)" target="_self">')
@@ -41,7 +42,7 @@ def shown_link(text: str, name: str, anchor: str) -> str:
 def shown_text(name: str) -> str:
     """Return the Markdown of a document as the page shows it."""
     return "\n\n".join(
-        f"{section.title}\n\n{with_links(section.body, name, shown_link)}"
+        f"{section.title}\n\n{with_pictures(with_links(section.body, name, shown_link))}"
         for section in read_document(name).sections
     )
 
@@ -119,7 +120,7 @@ def test_installed_documents_are_preferred_to_a_folder_docs_next_to_the_package(
         documents_folder()
     for folder in (tmp_path / "docs", package / "_docs"):
         (folder / "tutorials").mkdir(parents=True)
-        (folder / "tutorials" / "first-prediction.md").write_text("# A first prediction\n")
+        (folder / f"{NAMES[0]}.md").write_text("# On the pages\n")
         assert documents_folder() == folder
 
 
@@ -129,10 +130,9 @@ def test_installed_documents_are_preferred_to_a_folder_docs_next_to_the_package(
         ("```{code-cell} ipython3\nx = 1\n```", "```python\nx = 1\n```"),
         ("```shell\nls {a}`b`\n```", "```shell\nls {a}`b`\n```"),
         ("```{toctree}\n:hidden:\n\none\n```\nText", "Text"),
-        ("![Two layers](layers.png)", "*Figure, not shown here: Two layers.*"),
         ("$$x = 1$$", "$$\nx = 1\n$$"),
     ],
-    ids=["code cell", "code", "toctree", "image", "formula"],
+    ids=["code cell", "code", "toctree", "formula"],
 )
 def test_myst_syntax_becomes_markdown(text: str, body: str) -> None:
     assert only_section(f"---\nkernelspec: x\n---\n\n# Title\n\n{text}\n").body == body

@@ -4,6 +4,7 @@ They are Markdown files with the syntax of MyST, in `docs` of a checkout and in 
 an installed package.
 """
 
+import base64
 import posixpath
 import re
 from collections import Counter
@@ -15,53 +16,63 @@ from types import MappingProxyType
 
 import bandgap
 from app.components.shared.guide_links import slug
+from bandgap.datasets.demo_files import data_folder
 from bandgap.foundation.errors import ConfigError
 
 # Documents by group. `pyproject.toml` names the same files for the wheel.
 GROUPS = MappingProxyType(
     {
-        "Tutorials": (
+        "On the pages": (
+            "tutorials/on-the-pages",
+            "explanation/reading-a-result",
+            "reference/glossary",
+            "how-to/gap-without-labels",
+            "how-to/labels-and-units",
+            "how-to/troubleshooting",
+        ),
+        "In a shell and in Python": (
             "tutorials/first-prediction",
             "tutorials/your-own-crystals",
             "tutorials/source-of-your-own",
             "tutorials/reading-a-posterior",
             "tutorials/what-to-compute-next",
             "tutorials/from-calculations-to-labels",
-        ),
-        "How-to guides": (
-            "how-to/gap-without-labels",
-            "how-to/labels-and-units",
             "how-to/from-calculations-to-labels",
-            "how-to/theory-levels-and-baselines",
-            "how-to/electron-levels",
             "how-to/own-features",
-            "how-to/elements-that-the-source-lacks",
+            "how-to/large-data",
+            "how-to/share-a-run",
             "how-to/service",
             "how-to/cluster",
             "how-to/group-server",
-            "how-to/large-data",
-            "how-to/share-a-run",
-            "how-to/troubleshooting",
         ),
-        "Explanation": (
+        "What the numbers mean": (
             "explanation/which-source-and-method",
             "explanation/intervals",
             "explanation/metals",
-            "explanation/reading-a-result",
+            "explanation/how-results-are-judged",
             "explanation/calibration",
             "explanation/applicability",
             "explanation/proposals",
-            "explanation/descriptors",
             "explanation/limits",
+        ),
+        "What a model learns from": (
+            "how-to/theory-levels-and-baselines",
+            "how-to/electron-levels",
+            "how-to/elements-that-the-source-lacks",
+            "explanation/descriptors",
+        ),
+        "Methods": (
             "explanation/methods/index",
             "explanation/methods/bayesian-all-layers",
             "explanation/methods/output-layer",
             "explanation/methods/one-network",
             "explanation/methods/many-networks",
             "explanation/methods/without-transfer",
+            "research/methods",
+            "research/flows",
+            "research/molecules",
         ),
-        "Research": ("research/methods", "research/flows", "research/molecules"),
-        "Reference": (
+        "Files and settings": (
             "reference/file-formats",
             "reference/csv-columns",
             "reference/run-folder",
@@ -77,9 +88,9 @@ _LEFT_OUT = re.compile(
     r"\A---\n.*?\n---\n|^```\{(?:toctree|eval-rst)\}.*?^```$", re.MULTILINE | re.DOTALL
 )
 _HEADING = re.compile(r"^(#{1,6}) +(.+)$", re.MULTILINE)
-_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*/([^)/]+\.png)\)")
 _FORMULA = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
-_LINK = re.compile(r"(?<!`)\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(?<![`!])\[((?:[^\[\]`]|`[^`]*`)+)\]\(([^)\s]+)\)")
 
 
 @dataclass(frozen=True)
@@ -171,8 +182,7 @@ def sections_of(text: str) -> Iterator[Section]:
         if number % 2:
             bodies[-1] += part.replace("{code-cell} ipython3", "python", 1)
             continue
-        text_part = _IMAGE.sub(r"*Figure, not shown here: \1.*", part)
-        before, *fields = _HEADING.split(_FORMULA.sub(r"$$\n\1\n$$", text_part))
+        before, *fields = _HEADING.split(_FORMULA.sub(r"$$\n\1\n$$", part))
         if bodies:
             bodies[-1] += before
         headings += zip(fields[::3], fields[1::3], strict=True)
@@ -212,3 +222,13 @@ def with_links(body: str, name: str, link: Callable[[str, str, str], str]) -> st
     return "".join(
         part if number % 2 else _LINK.sub(changed, part) for number, part in enumerate(parts)
     )
+
+
+def with_pictures(body: str) -> str:
+    """Return the Markdown of a section with the pictures of `data/pictures` in it."""
+
+    def inlined(match: re.Match[str]) -> str:
+        content = (data_folder() / "pictures" / match[2]).read_bytes()
+        return f"![{match[1]}](data:image/png;base64,{base64.b64encode(content).decode()})"
+
+    return _IMAGE.sub(inlined, body)

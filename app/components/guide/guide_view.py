@@ -12,10 +12,14 @@ from app.components.guide.documents import (
     read_document,
     search,
     with_links,
+    with_pictures,
 )
 from app.components.shared.guide_links import PAGE
 
-_LAYOUT = (("Tutorials", "How-to guides"), ("Explanation", "Research", "Reference"))
+_LAYOUT = (
+    ("On the pages", "In a shell and in Python"),
+    ("What the numbers mean", "What a model learns from", "Methods", "Files and settings"),
+)
 _WIDTH = 760
 _KEY = "guide-text"
 _SCRIPT = Path(__file__).with_name("heading.js").read_text(encoding="utf-8")
@@ -57,7 +61,7 @@ def document_view(document: Document) -> None:
             draw_heading = {1: st.title, 2: st.header}.get(section.level, st.subheader)
             draw_heading(section.title, anchor=section.anchor)
             if section.body:
-                body = with_links(section.body, document.name, link)
+                body = with_pictures(with_links(section.body, document.name, link))
                 st.markdown(body, unsafe_allow_html=True)
     st.components.v2.component("bandgap-guide-heading", js=_SCRIPT)(key=_SCRIPT_KEY)
 
