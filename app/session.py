@@ -1,19 +1,19 @@
 """The only reader and writer of Streamlit's session state and of the address's query parameters.
 
-The address contains the workspace (`ws`) and the choices (`data`, `run`, `runs` to compare), so
-that a refresh, another tab or a link shows the same content. The id of a workspace is random:
-whoever has it can see the workspace.
+The address contains the workspace (`ws`) and the choices (`data`, `run`, `runs` to compare,
+`window`), so that a refresh, another tab or a link shows the same content. The id of a workspace is
+random: whoever has it can see the workspace.
 """
 
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 import streamlit as st
 
-Choice = Literal["data", "run", "prediction", "source", "runs"]
+Choice = Literal["data", "run", "prediction", "source", "runs", "window"]
 Tone = Literal["info", "warning", "error"]
 Value = TypeVar("Value")
 
@@ -23,7 +23,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 _REPORT = "reported_workspaces"
 _FORGETS = "forgets_workspaces"
 _REPLACES = "replaces_history_entries"
-_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source", "runs")
+_CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 
 def start(*, exists: Callable[[str], bool], on_new: Callable[[str], object]) -> None:
@@ -130,12 +130,12 @@ def workspace_or_none() -> str | None:
 
 
 def selected_id(choice: Choice) -> str:
-    """Return the id of the selected data set, run, prediction or source model, or an empty text."""
+    """Return the id of the selected data set, run, prediction or source, the window, or ""."""
     return str(st.session_state.get(f"chosen_{choice}", ""))
 
 
 def choose(choice: Choice, value: str) -> None:
-    """Select a data set, a run, a prediction or a source model, and write its id to the address."""
+    """Select a data set, run, prediction, source model or window, and write it to the address."""
     if selected_id(choice) != value:
         st.session_state[f"chosen_{choice}"] = value
         _write_address()
@@ -188,17 +188,6 @@ def trains_on() -> str:
 def set_trains_on(dataset: str) -> None:
     """Open the form of the page Train with this data set, "" for no longer."""
     st.session_state["trains_on"] = dataset
-
-
-def target_window() -> tuple[float | None, float | None]:
-    """Return the ends in eV of the target window of this session, None for an empty field."""
-    ends: tuple[float | None, float | None] = st.session_state.get("target_window", (None, None))
-    return ends
-
-
-def set_target_window(lower_eV: float | None, upper_eV: float | None) -> None:
-    """Remember the ends of the target window."""
-    st.session_state["target_window"] = (lower_eV, upper_eV)
 
 
 def filter_elements(dataset: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ GENERATED_PAGES = ("commands.md", "settings.md")  # In docs/reference.
 HEADING = re.compile(r"#{1,6} +(.+?)\s*")
 VARIABLE = re.compile(r"\bBANDGAP_[A-Z]+(?:_[A-Z]+)*\b")
 NEXT_COLUMNS = ("rank", "reduction_share", "depth_eV")  # Only in `NextStructures.columns`.
-DETAIL_COLUMNS = ("warning", "nearest_known", "nearest_distance", "nearest_percentile")
+DETAIL_COLUMNS = ("nearest_known", "nearest_distance", "nearest_percentile")
 
 
 def headings(text: str) -> list[str]:

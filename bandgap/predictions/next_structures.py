@@ -109,8 +109,9 @@ class NextStructures:
     def columns(
         self, predictions: Predictions, details: PredictionDetails
     ) -> dict[str, Sequence[object] | Floats]:
-        """Return the list by columns: the ranked rows, then those without a rank and with the
-        reason.
+        """Return the list by columns: the ranked rows, then those without a rank.
+
+        The warnings are those of file and domain, and the reason of what has no rank.
         """
         rows = np.concatenate([self.rows, self.not_ranked])
         n_not_ranked = len(self.not_ranked)
@@ -122,6 +123,7 @@ class NextStructures:
             no_reduction = np.full(n_not_ranked, np.nan)
             columns["reduction_share"] = np.concatenate([self.reduction_percent, no_reduction])
         if self.window is not None:
+            columns["window"] = [str(self.window)] * len(rows)
             columns["p_window"] = predictions.window_probability(self.window)[rows]
             columns["depth_eV"] = predictions.window_depth_eV(self.window)[rows]
         return columns | {
@@ -131,7 +133,9 @@ class NextStructures:
             "nearest_distance": details.distance[rows],
             "formula": [predictions.formulas[row] for row in rows],
             "file": [predictions.files[row] for row in rows],
-            "warning": [content_warning(predictions, row) for row in rows],
+            "level_of_theory": [predictions.level_of_theory] * len(rows),
+            "ranked_by": [self.criterion] * len(rows),
+            "warning": [predictions.warning(row) for row in rows],
         }
 
 

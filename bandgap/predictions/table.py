@@ -149,9 +149,7 @@ class Predictions:
     def warning(self, row: int) -> str:
         """Return the warnings on one row: problems of the structure, then of the domain."""
         domain = self.domain[row]
-        return " ".join(
-            text for text in (self.problem[row], domain if domain != "ok" else "") if text
-        )
+        return "; ".join(filter(None, (self.problem[row], domain if domain != "ok" else "")))
 
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
         """Return the lower and upper ends (n,) in eV of the interval of `level`, not below zero.

@@ -239,6 +239,8 @@ def test_target_window_orders_the_table_and_the_next_list_by_its_probability(
     spread_toggle(at).set_value(False).run()
     ranked = at.dataframe[1].value["p_window"]
     assert list(ranked) == sorted(ranked, reverse=True)
+    again = visit("predict", run=example.runs["btl_pcp_pe"], window=f"{lower:g}:{upper:g}")
+    assert "of 60 structures expected" in texts(again)
     at.number_input(key="window-to").set_value(lower / 2).run()
     assert "Accepted: two numbers in eV" in texts(at)
 
@@ -274,7 +276,7 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
     assert (
         table["id"].iloc[9] == first
         and first not in set(table["id"][:9])
-        and table["warning"].iloc[9] == reason
+        and table["warning"].iloc[9].startswith(reason)
     )
     assert "1 structure has a warning on the content of the file and no rank; the reason" in texts(
         at
@@ -315,7 +317,6 @@ def test_downloads_have_one_row_per_input_with_units_and_a_companion(
         "mean_eV",
         "lower_eV",
         "upper_eV",
-        "warning",
         "nearest_known",
         "nearest_distance",
     } <= set(rows[0])

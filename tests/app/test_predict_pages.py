@@ -88,7 +88,6 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     predictions = load_predictions(folder / QUANTILES)
     details = load_details(folder / DETAILS)
     frame = predictions.to_frame(0.8, "credible").assign(
-        warning=[predictions.warning(k) for k in range(N)],
         nearest_known=list(details.nearest),
         nearest_distance=details.distance,
         nearest_percentile=details.percentile,
@@ -97,7 +96,7 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     content = download_csv(predictions, details, request=request).decode()
     assert content == csv_text(frame)
     rows = list(csv.DictReader(io.StringIO(content)))
-    assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
+    assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["problem"]
 
 
 def test_columns_of_predictions_fit_beside_the_chosen_structure_and_on_a_phone() -> None:

@@ -78,8 +78,8 @@ def next_view(
         return
     if not details.joint_rows.size:
         st.info(
-            "Every structure here has a known gap or was refused: upload structures without gaps "
-            "to rank them."
+            "Nothing to rank: the run learned from these structures, their gaps are known, or they "
+            "were refused."
         )
         return
     offered = criteria(details, window)
@@ -104,9 +104,10 @@ def next_view(
         spread=spread,
         window=window,
     )
-    st.markdown(_sentence(selection), width=720)
-    table = _table(selection, predictions, details)
     rows = selection.rows.tolist()
+    n_warned = sum(bool(predictions.warning(row)) for row in rows)
+    st.markdown(_sentence(selection, n_warned=n_warned), width=720)
+    table = _table(selection, predictions, details)
     addresses = picture_addresses(dataset, rows + selection.not_ranked.tolist())
     tables.show(
         tables.with_pictures(table, addresses),
@@ -114,9 +115,7 @@ def next_view(
         columns=_COLUMNS,
         rows=8,
     )
-    csv_table = table.assign(ranked_by=criterion)
-    if "p_window" in csv_table:
-        csv_table["p_window"] /= 100.0
+    csv_table = pd.DataFrame(selection.columns(predictions, details))
     with st.container(horizontal=True):
         downloads.csv_button("Download this list (CSV)", lambda: csv_table, f"{name}.csv")
         if extxyz is not None and rows:
@@ -142,18 +141,19 @@ def _inputs_button(
 def _table(
     selection: NextStructures, predictions: Predictions, details: PredictionDetails
 ) -> pd.DataFrame:
-    columns = selection.columns(predictions, details)
-    if not selection.n_not_ranked:
-        del columns["warning"]
-    table = pd.DataFrame(columns)
+    table = pd.DataFrame(selection.columns(predictions, details))
+    if not table["warning"].any():
+        del table["warning"]
     if "p_window" in table:
         table["p_window"] *= 100.0
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
-def _sentence(selection: NextStructures) -> str:
+def _sentence(selection: NextStructures, *, n_warned: int) -> str:
     """Return what the list promises, and how many structures have no rank and why."""
     parts = [selection.window_sentence, selection.known_sentence]
+    if n_warned:
+        parts.append(f"{n_warned} of the {len(selection.rows)} have a warning: read the note.")
     if selection.ranking is not None:
         before = np.sqrt(selection.ranking.initial_variance)
         after = np.sqrt(selection.ranking.remaining_variance[-1])
@@ -179,9 +179,14 @@ _COLUMNS = tables.columns(["id", "formula"]) | {
         "less error (%)", format="%.1f", help="Share of the squared error of all that it removes."
     ),
     "p_window": tables.column("in window (%)", format="%.0f", help=Quantity.P_WINDOW.help),
-    "depth_eV": tables.column("depth (eV)", format="%.3f"),
+    "depth_eV": tables.column(
+        "depth (eV)", format="%.3f", help="Expected distance to the nearer end, inside the window."
+    ),
     "nearest_known": tables.column("nearest known"),
-    "warning": tables.column("why it has no rank", "large"),
+    "warning": tables.column("note", "large"),
+    "window": None,
+    "level_of_theory": None,
+    "ranked_by": None,
     "sd_eV": None,
     "nearest_distance": None,
     "file": None,

@@ -1,7 +1,10 @@
 """Downloads of a prediction: the table as CSV, and a JSON file that describes it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.foundation.csv_tables import csv_of_columns
 from bandgap.jobs.rows import RunRow
@@ -10,6 +13,8 @@ from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
 from bandgap.runs.companion import companion, to_json
 from bandgap.runs.requests import PredictRequest
+
+Floats = NDArray[np.float64]
 
 
 def download_csv(
@@ -20,17 +25,20 @@ def download_csv(
 ) -> bytes:
     """Return the CSV with one row for every input row; refused rows have the reason.
 
-    Headers contain the units, and texts are protected against formulas. The column `warning`
-    contains all notes on a row. Further columns give the nearest known structure, if stored.
+    With a target window, the most probable in it are first, as on the page. Headers contain the
+    units, and texts are protected against formulas. Further columns give the
+    nearest known structure, if stored.
     """
-    columns: dict[str, Iterable[object]] = {
+    columns: dict[str, Sequence[object] | Floats] = {
         **predictions.to_columns(request.probability, request.interval, window=request.target)
     }
-    columns["warning"] = map(predictions.warning, range(len(predictions)))
     if details is not None and len(details) == len(predictions):
         columns["nearest_known"] = details.nearest
         columns["nearest_distance"] = details.distance
         columns["nearest_percentile"] = details.percentile
+    if request.target is not None:
+        best_first = np.argsort(-predictions.window_probability(request.target), kind="stable")
+        columns = {name: [values[row] for row in best_first] for name, values in columns.items()}
     return csv_of_columns(columns).encode()
 
 

@@ -20,16 +20,20 @@ from bandgap.predictions.counting import LEARNED_FROM
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import P_METAL
 
-Show = Literal["all", "with a warning", "refused"]
+Show = Literal["all", "without a warning", "with a warning", "refused"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 # Columns in their order; the hidden ones are in the CSV and in the table's menu of columns.
-SHOWN = ("id", "mean_eV", "interval", "p_window", "status")
+SHOWN = ("id", "mean_eV", "p_window", "interval", "status")
 HIDDEN = ("p_metal", "note", "formula", "nearest_known", "nearest_percentile", "sd_eV", "file")
 MOST_ROWS = 5_000  # of the table; the CSV has all
 FEW = 20  # rows, up to which there is no search
-_STATUS: dict[Show, str] = {"with a warning": "warning", "refused": "refused"}
+_STATUS: dict[Show, str] = {
+    "without a warning": "ok",
+    "with a warning": "warning",
+    "refused": "refused",
+}
 
 
 @dataclass(frozen=True, eq=False)

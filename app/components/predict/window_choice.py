@@ -1,5 +1,7 @@
 """The target window of the page Predict: its fields, and what the predictions say of it."""
 
+import math
+
 import numpy as np
 import streamlit as st
 
@@ -14,9 +16,10 @@ from bandgap.predictions.window import Window
 def choose_window() -> Window | None:
     """Draw the two fields of the target window and return it, None while one of them is empty.
 
-    The session remembers the window, so that it stays the same on every visit of the page.
+    The address contains the window, so that it stays the same on every visit of the page.
     """
-    before = session.target_window()
+    ends = session.selected_id("window").partition(":")
+    before = (_end(ends[0]), _end(ends[2]))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         lower, upper = (
             st.number_input(
@@ -35,7 +38,8 @@ def choose_window() -> Window | None:
                 ("to (eV)", before[1], "window-to", "such as 1.7"),
             )
         )
-    session.set_target_window(lower, upper)
+    texts = ["" if end is None else f"{end:g}" for end in (lower, upper)]
+    session.choose("window", ":".join(texts) if any(texts) else "")
     if lower is None or upper is None:
         return None
     try:
@@ -43,6 +47,15 @@ def choose_window() -> Window | None:
     except ConfigError as error:
         frame.problem(error)
         return None
+
+
+def _end(text: str) -> float | None:
+    """Return an end of a window in eV, None where the text of the address is none."""
+    try:
+        end = float(text)
+    except ValueError:
+        return None
+    return end if 0.0 <= end < math.inf else None
 
 
 def window_sentence(predictions: Predictions, window: Window) -> str:
