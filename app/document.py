@@ -14,9 +14,10 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 # Contrast of at least 4.5 for captions, and for texts on the colour of buttons and of open popovers
-# in the dark theme; a ring around what has the focus; the toolbar of a table below it, over no
-# field or header. Streamlit sets the colour scheme of its application alone, and popovers are
-# outside of it: there `light-dark` is always light, so captions take the colour of the text.
+# in the dark theme; a ring around what has the focus; download buttons side by side; the toolbar
+# of a table below it, over no field or header. Streamlit sets the colour scheme of its application
+# alone, and popovers are outside of it: there `light-dark` is always light, so captions take the
+# colour of the text.
 ACCESS_CSS = """
 [data-testid="stCaptionContainer"] {
   color: color-mix(in srgb, currentColor 70%, transparent) !important; opacity: 1 !important;
@@ -31,9 +32,19 @@ button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {
 :is(a, button, summary, [role="tab"], [role="option"], [tabindex="0"]):focus-visible {
   outline: 2px solid light-dark(#0072B2, #6DB8E8) !important; outline-offset: 1px;
 }
+[data-testid="stHorizontalBlock"] > [data-testid="stLayoutWrapper"]:has(
+  > [data-testid="stVerticalBlock"] > [data-testid="stElementContainer"]:first-child
+  > [data-testid="stDownloadButton"]) {
+  flex: 0 0 auto !important; width: fit-content; max-width: 100%;
+}
 [data-testid="stDataFrame"] [data-testid="stElementToolbar"] {
   top: 100% !important; right: 0.15rem !important;
 }
+"""
+# At most about 90 letters a line. Two parts of the sidebar show nothing.
+TEXT_CSS = """
+.st-key-kept-address, .st-key-browser { display: none; }
+[data-testid="stMain"] [data-testid="stMarkdown"] { max-width: 45rem; }
 """
 # The header of Streamlit is empty but for its menu on the right: the title begins just below it.
 WIDE_CSS = """
@@ -98,7 +109,7 @@ def document(request: Request) -> HTMLResponse:
 def html() -> str:
     """Return the document; its styles apply before the browser draws anything."""
     index = Path(st.__file__).with_name("static") / "index.html"
-    style = f"<style>{ACCESS_CSS}{WIDE_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
+    style = f"<style>{ACCESS_CSS}{TEXT_CSS}{WIDE_CSS}{NARROW_CSS}{RESERVED_CSS}</style>"
     head, end, body = index.read_text(encoding="utf-8").partition("</head>")
     return f"{head}{style}{end}{body}"
 

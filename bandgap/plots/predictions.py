@@ -173,11 +173,13 @@ def intervals(
             customdata=np.stack([lower[rows], upper[rows]], axis=1),
             hovertemplate=_INTERVAL_HOVER,
         )
-    fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
+    has_names = n_predicted <= MANY_NAMES
+    fig.update_layout(template=TEMPLATE, height=420 if has_names else 340, showlegend=False)
     if is_unusual.any():
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
-    if n_predicted <= MANY_NAMES:
+    if has_names:
         ticks = {"tickvals": rank, "ticktext": plain(ids)[order].tolist(), "tickangle": -90}
+        ticks["tickfont"] = {"size": 10}
     else:  # whole numbers, about eight of them
         ticks = {"tick0": 1, "dtick": math.ceil(n_predicted / 8)}
     fig.update_xaxes(
