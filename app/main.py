@@ -5,6 +5,8 @@ old multipage mode until the first call of `st.navigation`. A new server would t
 requested page without this file.
 """
 
+from functools import partial
+
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 
@@ -13,6 +15,7 @@ from app.components.shared import frame, stores
 from app.components.workspaces.browser import browser_memory
 from app.components.workspaces.workspace_list import unknown_workspace
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.workspaces import has_workspace
 
 st.set_page_config(
     page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto"
@@ -50,7 +53,7 @@ def navigation() -> StreamlitPage:
 def draw() -> None:
     """Draw the sidebar, the messages and the page of the address."""
     page = navigation()
-    session.start(exists=stores.has_workspace, on_new=stores.open_workspace)
+    session.start(exists=partial(has_workspace, stores.library()), on_new=stores.open_workspace)
     frame.sidebar()
     with st.sidebar:
         browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))
@@ -65,7 +68,7 @@ def draw() -> None:
 
 
 try:
-    with stores.kept_open():
+    with stores.library().database.kept_open():  # one connection for all that is read
         draw()
 except BandgapError as error:
     frame.problem(error)

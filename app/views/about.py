@@ -2,11 +2,10 @@
 
 import importlib.metadata
 
-import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import frame, stores, tables, words
+from app.components.shared import frame, stores, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
@@ -54,8 +53,7 @@ def server() -> None:
         return
     st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'CPU core')}.")
     versions = {"python": system.python, **system.versions}
-    table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
-    tables.show(table, alt="Versions of the packages that jobs compute with")
+    st.caption(", ".join(f"{package} {version}" for package, version in versions.items()))
 
 
 def space() -> None:
@@ -75,4 +73,4 @@ def space() -> None:
     )
 
 
-frame.show(page)
+page()

@@ -6,6 +6,7 @@ from app import session
 from app.components.compare.compare_view import cached_differences, difference_view, flags, settings
 from app.components.compare.run_table import run_table
 from app.components.shared import frame, stores, words
+from app.components.shared.advice import advice
 from app.components.shared.run_choice import DELETED_DATA, choose, run_labels
 from app.components.shared.run_files import finished_runs, stored_run
 from bandgap.evaluation.run_tables import FEWEST_RUNS, StoredRun
@@ -24,7 +25,7 @@ def page() -> None:
         if id != stores.shipped_run().id and not parent_of(jobs.get(run.job))
     }
     if not finished:
-        _too_few(0)
+        _too_few()
         return
     names = stores.dataset_names(session.workspace())
     labels = run_labels(finished, names, stores.sources())
@@ -46,7 +47,7 @@ def page() -> None:
         pairs = cached_differences((picked, *(run.id + run.label for run in runs)), runs, baseline)
     run_table(rows, labels=labels, data=data, runs=runs, pairs=pairs)
     if len(rows) < FEWEST_RUNS:
-        _too_few(len(rows))
+        _too_few(finished[picked].dataset)
     elif baseline is not None:
         difference_view(pairs, baseline=baseline.label)
         settings(runs)
@@ -63,17 +64,12 @@ def _read(rows: dict[str, RunRow], labels: dict[str, str], data: str) -> list[St
     return runs
 
 
-def _too_few(count: int) -> None:
-    present = (
-        "There is no finished run yet."
-        if not count
-        else f"There is {words.count(count, 'finished run')} on these data so far."
+def _too_few(dataset: str | None = None) -> None:
+    st.info(
+        f"Comparing needs at least {FEWEST_RUNS} finished runs on the same data, such as two "
+        "methods of one start."
     )
-    frame.send_on(
-        f"{present} Comparing needs at least {FEWEST_RUNS}: train with another method, or another "
-        "number of labelled structures, on the same data and with the same seed.",
-        to="train",
-    )
+    advice("compare", dataset)
 
 
-frame.show(page)
+page()

@@ -1,8 +1,8 @@
 """Data: upload structures, read verdicts, set known gaps, rename, delete."""
 
 from functools import partial
+from typing import Literal
 
-import pandas as pd
 import streamlit as st
 
 from app import session
@@ -12,15 +12,16 @@ from app.components.data.domain_view import domain_view
 from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import choose_conditions, verdict_view
-from app.components.shared import frame, stores, tables, uploads, words
+from app.components.shared import frame, stores, uploads, words
 from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.advice import advice
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose
 from bandgap.jobs.deletions import bin_dataset
-from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, workspace_usage
+from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.housekeeping import rename_dataset
-from bandgap.jobs.next_step import FEWEST_LABELLED
+from bandgap.jobs.next_step import ADD_GAPS, FEWEST_LABELLED, TRAIN
 from bandgap.jobs.rows import Dataset
 
 CHECKS = ("check", "import_demo", "import_folder", "label_calculations")
@@ -34,7 +35,7 @@ def page() -> None:
 
 def sections() -> None:
     """Draw all of the page but the bin."""
-    datasets = stores.library().datasets(session.workspace())
+    datasets = stores.datasets()
     left_column, right_column = st.columns([2, 3], gap="medium")
     with left_column:
         frame.heading("Data", "Structures and their known band gaps.")
@@ -44,9 +45,15 @@ def sections() -> None:
             first_visit()
             calculations_expander("Or read finished calculations")
         return
-    choosers = st.container(horizontal=True, vertical_alignment="center")
+    choosers = frame.row()
     with choosers:
-        dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
+        before = session.selected_id("data")
+        names = stores.dataset_labels(datasets.values())
+        picked = choose("data", "Data set", names, key="data-select", width=240, is_labelled=False)
+        session.choose("data", picked)
+        if before in datasets and picked != before:
+            st.rerun()
+        dataset = datasets[picked]
     counts = stores.library().counts(dataset.id)
     job = stores.latest(dataset.id)
     if job is not None and job.kind in CHECKS and job.state != "finished":
@@ -56,7 +63,7 @@ def sections() -> None:
             carry_out(lambda: uploads.check_again(job))
     if counts["all"]:
         with left_column:
-            state(dataset, counts, primary=not is_reading)
+            state(dataset, counts, is_reading=is_reading)
         with right_column:
             elements = choose_elements(dataset, stamp=f"{job.id if job else ''}-{dataset.labels}")
         with choosers:
@@ -66,41 +73,34 @@ def sections() -> None:
         domain_view(dataset)
     with st.expander("Add another data set"):
         upload_form()
-        if not any(d.origin == "demo" for d in datasets):
+        origins = {other.origin for other in datasets.values()}
+        if "demo" not in origins:
             demo_button()
-        if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
-            carry_out(lambda: uploads.add_demo("demo-inorganic"))
+        if "demo-inorganic" not in origins:
+            second_demo()
     if not is_reading:
         calculations_expander("Read calculations")
-    manage_expander(dataset, datasets)
+    manage_expander(dataset)
 
 
-def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
-    before = session.selected_id("data")
-    names = stores.dataset_labels(list(by_id.values()))
-    picked = choose("data", "Data set", names, key="data-select", width=240, is_labelled=False)
-    session.choose("data", picked)
-    if before in by_id and picked != before:
-        st.rerun()
-    return by_id[picked]
+def state(dataset: Dataset, counts: dict[str, int], *, is_reading: bool) -> None:
+    """Draw what the data set has, the next step, and where that is another one, its training."""
+    level = words.escaped(dataset.level_of_theory) or "not stated, see Known gaps"
+    st.markdown(
+        words.counts(counts) + (f" Level of theory: {level}." if counts["labelled"] else "")
+    )
+    kind: Literal["primary", "secondary"] = "secondary" if is_reading else "primary"
+    with frame.row():
+        step = advice("data", dataset.id, kind=kind, is_narrow=True)
+        if step == ADD_GAPS:
+            st.caption(f"{step.reason} Give them under Known gaps.")
+        elif counts["usable"] >= FEWEST_LABELLED and step != TRAIN and st.button(TRAIN.label):
+            session.set_trains_on(dataset.id)
+            st.switch_page("views/train.py")
 
 
-def state(dataset: Dataset, counts: dict[str, int], *, primary: bool) -> None:
-    """Draw what the data set has, and the button that trains on it."""
-    advice = "" if counts["labelled"] else " Give them gaps under Known gaps."
-    st.markdown(words.counts(counts) + advice)
-    if counts["usable"] >= FEWEST_LABELLED and st.button(
-        "Train on these",
-        type="primary" if primary else "secondary",
-        icon=":material/model_training:",
-        key=f"train-on-{dataset.id}",
-    ):
-        session.set_trains_on(dataset.id)
-        st.switch_page("views/train.py")
-
-
-def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
-    """Draw the forms that rename and delete a data set, and the disk use of all data sets.
+def manage_expander(dataset: Dataset) -> None:
+    """Draw the forms that rename and delete a data set, and its disk use.
 
     Nothing is read while the expander is closed.
     """
@@ -119,24 +119,11 @@ def manage_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
             dataset.name,
             lambda: bin_dataset(library, workspace, dataset.id),
         )
-        _space(datasets)
+        usage = workspace_usage(library, workspace)
+        st.caption(
+            f"Its files take {words.size(usage.datasets[dataset.id])} of "
+            f"{words.size(usage.total)} in this workspace; more on the page About."
+        )
 
 
-def _space(datasets: list[Dataset]) -> None:
-    usage = workspace_usage(stores.library(), session.workspace())
-    quota = quota_bytes()
-    limit = f" of at most {words.size(quota)} ({QUOTA_VARIABLE})" if quota else ""
-    st.write(f"This workspace takes **{words.size(usage.total)}**{limit}.")
-    sizes = {dataset.name: usage.datasets[dataset.id] for dataset in datasets}
-    sizes |= {
-        "uploads for predictions, and calculations": usage.uploads - sum(usage.datasets.values()),
-        "runs": usage.runs,
-        "the bin": usage.bin,
-    }
-    table = pd.DataFrame(
-        {"part": list(sizes), "disk space": [words.size(size) for size in sizes.values()]}
-    )
-    tables.show(table, alt="Disk space of every data set", rows=100)
-
-
-frame.show(page)
+page()

@@ -19,4 +19,4 @@ def page() -> None:
     document_list()
 
 
-frame.show(page)
+page()

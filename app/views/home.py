@@ -10,12 +10,11 @@ from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs
 from app.components.workspaces.browser import other_workspaces
 from app.components.workspaces.workspace_list import continue_section, workspaces_section
-from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 
 LEAD = (
-    "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps "
-    "that you know."
+    "Band gaps of crystals, each with an interval that says how sure it is: by a shipped model, or "
+    "by one that learns from gaps that you know."
 )
 SHOWN_JOBS = 3
 
@@ -23,7 +22,7 @@ SHOWN_JOBS = 3
 def page() -> None:
     frame.heading("Home", LEAD)
     jobs = stores.jobs().jobs(session.workspace(), limit=500)
-    if not jobs and not stores.library().datasets(session.workspace()):
+    if not jobs and not stores.datasets():
         workspaces = other_workspaces()
         if workspaces:
             continue_section(workspaces)
@@ -32,16 +31,14 @@ def page() -> None:
         if not workspaces:
             workspaces_section()
         return
-    library = stores.library()
     shipped = stores.shipped_run().id
-    runs = [run for run in library.runs(session.workspace()) if run.id != shipped]
-    finished = [run for run in runs if run.id in finished_runs()]
+    finished = [run for run in finished_runs().values() if run.id != shipped]
     contents(jobs, len(finished))
     active = [job for job in jobs if job.active]
     for job in active[:SHOWN_JOBS]:
         job_panel(job)
     if not active:
-        advice("home", newest_dataset(runs))
+        advice("home")
     if finished:
         last_result(finished[0])
     workspaces_section()
@@ -49,7 +46,7 @@ def page() -> None:
 
 def start(*, primary: bool) -> None:
     """Offer the ways to start in an empty workspace; `primary` is whether one is highlighted."""
-    with st.container(horizontal=True):
+    with frame.row():
         if st.button(
             "Use the demo data",
             type="primary" if primary else "secondary",
@@ -60,18 +57,18 @@ def start(*, primary: bool) -> None:
         if st.button("Predict band gaps of my crystals", icon=":material/batch_prediction:"):
             session.choose("run", stores.shipped_run().id)
             st.switch_page("views/predict.py")
-        if st.button("Upload your own structures", icon=":material/upload_file:"):
+        if st.button("Train on gaps that I know", icon=":material/upload_file:"):
             st.switch_page("views/data.py")
     st.caption(
-        "The demo has molecular crystals with known gaps. Predicting needs no gaps: a shipped "
-        "model gives those of PBE. With known gaps of your own a model learns your level of theory."
+        "Predicting needs no gaps: a shipped model gives those of PBE, and says what to compute "
+        "next. With known gaps of your own a model learns your level of theory. The demo has "
+        "molecular crystals with known gaps."
     )
 
 
 def contents(jobs: list[Job], n_runs: int) -> None:
     """Draw one line with the numbers of objects in the workspace."""
-    library = stores.library()
-    counts = [library.counts(row.id) for row in library.datasets(session.workspace())]
+    counts = [stores.library().counts(dataset) for dataset in stores.datasets()]
     predictions = [job for job in jobs if job.kind == "predict" and job.state == "finished"]
     numbers = {
         "data set": len(counts),
@@ -83,14 +80,4 @@ def contents(jobs: list[Job], n_runs: int) -> None:
     st.markdown(" · ".join(words.count(n, noun) for noun, n in numbers.items() if n))
 
 
-def newest_dataset(runs: list[RunRow]) -> str:
-    """Return the id of the data set that was added or learned from last, "" without any."""
-    library = stores.library()
-    workspace = session.workspace()
-    datasets = library.datasets(workspace) or library.datasets(workspace, purpose="prediction")
-    times = {row.id: row.created for row in datasets}
-    times |= {run.dataset: run.created for run in reversed(runs)}
-    return max(times, key=times.__getitem__, default="")
-
-
-frame.show(page)
+page()

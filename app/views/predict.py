@@ -1,15 +1,16 @@
 """Predict: gaps of new structures or of a data set, downloads, and what to compute next."""
 
+import uuid
 from functools import partial
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
-from app.components.predict.demo_crystals import demo_crystals_button
 from app.components.predict.prediction_view import StoredPrediction, prediction_view
 from app.components.shared import frame, stores, uploads, words
 from app.components.shared.actions import carry_out
+from app.components.shared.advice import advice
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose, choose_run
@@ -20,6 +21,7 @@ from app.components.shared.run_files import (
     read_predictions,
     read_run,
 )
+from bandgap.datasets.demo_files import unlabelled_cifs
 from bandgap.datasets.shipped_models import about_sentences
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
@@ -31,58 +33,49 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.uploaded_gaps import uploaded_payload
 
 UPLOAD = "New files"
+DEMO = "new demo crystals"
 
 
 def page() -> None:
     frame.heading(
         "Predict", "Band gaps of new structures, with intervals that say how sure the model is."
     )
-    run_place, prediction_place = st.columns(2, gap="medium")
+    run_place, prediction_place = st.columns([3, 2], gap="medium")
     with run_place:
-        run = choose_run(
-            "Predicting needs a finished transfer.",
-            refits_first=True,
-            shipped=stores.shipped_run(),
-        )
+        run = choose_run(refits_first=True, shipped=stores.shipped_run())
     assert run is not None  # the shipped model
     jobs = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
     predictions = active_first(resuming.without_resumed(jobs), lambda job: job)
     if predictions:
         with prediction_place:
-            job = choose_prediction(predictions)
-    offers_demo = demo_crystals_button(run)
+            by_id = {job.id: job for job in predictions}
+            names = {i: job.payload["name"] for i, job in by_id.items()}
+            job = by_id[
+                choose("prediction", "Predicted structures", names, key="prediction-select")
+            ]
+            session.choose("prediction", job.id)
     if not predictions:
-        predict_form(run, primary=not offers_demo)
+        predict_form(run, is_first=True)
         return
     with st.expander("Predict other structures"):
-        predict_form(run, primary=False)
-    result(run, job, primary=not offers_demo)
+        predict_form(run, is_first=False)
+    result(run, job)
 
 
-def choose_prediction(predictions: list[Job]) -> Job:
-    """Draw the select box of the predictions of a run, and return the selected one."""
-    by_id = {job.id: job for job in predictions}
-    names = {i: job.payload["name"] for i, job in by_id.items()}
-    picked = choose("prediction", "Predicted structures", names, key="prediction-select")
-    session.choose("prediction", picked)
-    return by_id[picked]
-
-
-def result(run: RunRow, job: Job, *, primary: bool) -> None:
-    """Draw a prediction, or how far its job is.
-
-    `primary` is whether its button may be the primary one of the page.
-    """
+def result(run: RunRow, job: Job) -> None:
+    """Draw a prediction, or how far its job is."""
     if job.state != "finished":
         job_panel(job)
         if job.state in resuming.STOPPED:
-            stopped(job, primary=primary)
+            stopped(job)
         return
     files = read_run(run.id)
     calibrator = read_calibrator(run.id)
     notes = [*about_sentences(files.manifest), *([calibrator.sentence] if calibrator else [])]
     if notes:
-        st.caption(words.escaped(" ".join(notes)), width=720)
+        st.caption(words.escaped(" ".join(notes)))
+    own = () if run == stores.shipped_run() else (run.dataset, run)
+    advice("predict", *own, kind="secondary")
     learned: frozenset[str] = frozenset()
     if job.payload["dataset"] == run.dataset:
         learned = frozenset(files.manifest.get("split", {}).get("train", ()))
@@ -97,23 +90,17 @@ def result(run: RunRow, job: Job, *, primary: bool) -> None:
             dataset=job.payload["dataset"],
             extxyz=extxyz_of(run.id, job.id),
             learned=learned,
-        ),
-        primary=primary,
+        )
     )
 
 
-def stopped(job: Job, *, primary: bool) -> None:
+def stopped(job: Job) -> None:
     """Offer to resume after the last finished chunk, or to restart if none was finished."""
     label = "Start it again"
     if n_predicted := resuming.n_predicted_rows(stores.home(), job.payload):
         st.caption(f"Stored: {words.count(n_predicted, 'structure')} predicted already.")
         label = "Resume this prediction"
-    if st.button(
-        label,
-        type="primary" if primary else "secondary",
-        key=f"again-{job.id}",
-        icon=":material/resume:",
-    ):
+    if st.button(label, key=f"again-{job.id}"):
         carry_out(partial(resume, job))
 
 
@@ -122,25 +109,38 @@ def resume(job: Job) -> None:
     session.choose("prediction", resuming.resume_prediction(stores.jobs(), job).id)
 
 
-def predict_form(run: RunRow, *, primary: bool) -> None:
+def predict_form(run: RunRow, *, is_first: bool) -> None:
     """Draw the form; its button stores the files, submits the job and selects the prediction.
 
-    `primary` is whether the button is the primary one of the page.
+    The first prediction of a run on the demo crystals is that of new ones, which are shipped.
     """
-    datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
-    names = {UPLOAD: UPLOAD} | stores.dataset_labels(list(datasets.values()))
+    datasets = stores.datasets()
+    names = {UPLOAD: UPLOAD} | stores.dataset_labels(datasets.values())
+    label = "Predict"
+    if is_first and run.dataset in datasets and datasets[run.dataset].origin == "demo":
+        paths = unlabelled_cifs()
+        names = {DEMO: f"{DEMO}, four of them with faults on purpose"} | names
     origin = UPLOAD
     if datasets:
         origin = st.selectbox(
             "Structures", list(names), format_func=names.__getitem__, key=f"predict-{run.id}"
         )
+    if origin == DEMO:
+        label = f"Predict the demo's {words.count(len(paths), 'new crystal')}"
     with st.form(f"predict-{session.form_key('predict')}", border=False):
-        files = _files() if origin == UPLOAD else []
+        files: list[UploadedFile] = []
+        if origin == UPLOAD:
+            accepted = f"{uploads.ACCEPTED}. {uploads.LIMITS}"
+            link = help_link("reference/file-formats", "Structure files")
+            files = uploads.choose_files(
+                "New structures", accepted, form="predict", link=link, several=True
+            )
+            st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
         baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
         learned_table = run.request.features.rpartition("/")[2]
         features = _features_table(learned_table) if learned_table else None
-        if not st.form_submit_button("Predict", type="primary" if primary else "secondary"):
+        if not st.form_submit_button(label, type="primary" if is_first else "secondary"):
             return
         if learned_table and features is None:
             st.error("This run needs the table of its own features for these structures.")
@@ -155,12 +155,22 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
                 start_prediction,
                 stores.jobs(),
                 run,
-                key=session.form_key("predict"),
+                key="demo" if origin == DEMO else session.form_key("predict"),
                 baselines=baselines,
                 features="" if features is None else stores.stored_table(features),
             )
             store_shipped_run(stores.jobs(), stores.library(), run)
-            dataset = datasets.get(origin) or uploads.stored_files(
+            dataset = datasets.get(origin)
+            if origin == DEMO:
+                dataset = stores.library().add_dataset(
+                    run.workspace,
+                    DEMO,
+                    purpose="prediction",
+                    files=[(path.name, path.read_bytes()) for path in paths],
+                    dataset_id=str(uuid.uuid5(uuid.UUID(run.id), DEMO)),
+                    then=submit,
+                )
+            dataset = dataset or uploads.stored_files(
                 files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
             )
             if dataset is None:
@@ -173,18 +183,6 @@ def predict_form(run: RunRow, *, primary: bool) -> None:
     uploads.release(table, features)
     session.renew("predict")
     st.rerun()
-
-
-def _files() -> list[UploadedFile]:
-    files = uploads.choose_files(
-        "New structures",
-        f"{uploads.ACCEPTED}. {uploads.LIMITS}",
-        form="predict",
-        link=help_link("reference/file-formats", "Structure files"),
-        several=True,
-    )
-    st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
-    return files
 
 
 def _baseline_table(name: str) -> UploadedFile | None:
@@ -210,4 +208,4 @@ def _features_table(learned_table: str) -> UploadedFile | None:
     )
 
 
-frame.show(page)
+page()

@@ -30,11 +30,11 @@ def page() -> None:
         "New molecules for a band gap in a window. Experimental: where it was measured, 38 % of "
         "the proposals had a gap in a window of 0.5 eV, of known molecules 8 %.",
     )
-    run = choose_run("Proposing needs a finished transfer.", refits_first=True)
+    run = choose_run(refits_first=True)
     if run is None:
         return
-    datasets = stores.library().datasets(session.workspace())
-    if any(dataset.id == run.dataset and not stores.is_organic(dataset) for dataset in datasets):
+    learned = stores.datasets().get(run.dataset)
+    if learned is not None and not stores.is_organic(learned):
         st.info(
             "This run learned from structures that are not organic. Molecules are proposed only "
             "with a run on organic molecules or crystals of them."
@@ -59,9 +59,9 @@ def page() -> None:
 def proposal_form(run: RunRow) -> None:
     """Draw the form; its button submits the job."""
     if stores.rdkit_missing():
-        st.warning(_RDKIT_MISSING, icon=":material/extension_off:")
+        frame.warn([_RDKIT_MISSING])
     window = choose_window()
-    names = {"": DEMO} | stores.dataset_labels(stores.library().datasets(session.workspace()))
+    names = {"": DEMO} | stores.dataset_labels(stores.datasets().values())
     dataset = st.selectbox(
         "Molecules to learn from",
         list(names),
@@ -71,7 +71,7 @@ def proposal_form(run: RunRow) -> None:
         help="Isolated neutral molecules with all hydrogens. Crystals are left out."
         + help_link("explanation/proposals", "Molecules"),
     )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         count = st.number_input(
             "New molecules to list",
             1,
@@ -142,4 +142,4 @@ _RDKIT_MISSING = (
 )
 
 
-frame.show(page)
+page()

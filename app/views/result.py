@@ -11,26 +11,31 @@ from app.components.result.run_result import read_result
 from app.components.result.shipped_errors import shipped_errors
 from app.components.result.verdict_view import next_step_view, refit_caption, verdict_view
 from app.components.shared import frame
+from app.components.shared.advice import continue_button
 from app.components.shared.run_choice import choose_run
 from bandgap.foundation.quantities import MORE_ITERATIONS
 from bandgap.jobs.next_step import OF_VERDICT
+from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
 
 LEAD = "What a run is good for, where it is wrong, and what to do next."
 
 
 def page() -> None:
     frame.heading("Result", LEAD)
-    run = choose_run("A result is what a finished transfer gives.")
+    run = choose_run()
     if run is None or shipped_errors(run):
         return
     result = read_result(run)
     verdict_view(result)
     refit_caption(result)
     step = next_step_view(result)
-    warnings = [result.files.left_out, result.files.copies, *result.files.warnings]
+    manifest = result.files.manifest
+    warnings = [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
+    warnings += result.files.warnings
     if step == OF_VERDICT["more draws"]:  # the button is the advice
         warnings = [text.removesuffix(MORE_ITERATIONS) for text in warnings]
     frame.warn(warnings)
+    continue_button()
     views = {"errors": errors_view, "intervals": intervals_view, "details": details_view}
     labels = {"errors": "Errors", "intervals": "Intervals"}
     if label := layers_label(result.files):
@@ -49,4 +54,4 @@ def page() -> None:
                 views[name](result)
 
 
-frame.show(page)
+page()

@@ -41,10 +41,8 @@ def page() -> None:
     sources = stores.sources()
     if sources:
         present(sources)
-    datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
-    usable = {i: stores.library().counts(i)["usable"] for i in datasets}
     with st.expander("Train another source model", expanded=not sources and not active):
-        source_form(datasets, usable, primary=True)
+        source_form()
     with st.expander("Add a source model that was trained in a shell"):
         source_upload()
     run_upload()
@@ -65,7 +63,7 @@ def present(sources: dict[str, Source]) -> None:
         st.rerun()
     source = sources[selected]
     source_details(source)
-    with st.container(horizontal=True):
+    with frame.row():
         if not source.problem and st.button(
             f"Transfer from {words.escaped(source.title)}", key="transfer-from"
         ):
@@ -107,13 +105,7 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
 
 
 SOURCE_COLUMNS = {
-    "source model": tables.column("source model", 190),
-    "structures": tables.column("structures", 80, "%d"),
-    "level of theory": tables.column("level of theory", 140),
-    "validation RMSE (eV)": tables.column("validation RMSE (eV)", 140, "%.2f"),
-    "features": tables.column("features", 70, "%d"),
-    "licence": tables.column("licence", 90),
-    "trained": tables.column("trained", 100),
+    "validation RMSE (eV)": tables.column("validation RMSE (eV)", format="%.2f"),
 }
 
 
@@ -138,7 +130,9 @@ def source_details(source: Source) -> None:
         )
     with st.expander("What it learned from, and its descriptor"):
         tables.card(source.card)
-        st.markdown(f"**Descriptor**: {descriptor_sentence(source)}")
+        species = " ".join(source.manifest.get("descriptor", {}).get("species") or ())
+        elements = f", for {species}" if species else ""
+        st.markdown(f"**Descriptor**: {_features(source) or 0:,} features{elements}")
         st.markdown(
             f"**Contains besides its weights**: {extras_sentence(source.manifest)}",
             help=_EXTRAS_HELP
@@ -146,37 +140,15 @@ def source_details(source: Source) -> None:
         )
 
 
-def descriptor_sentence(source: Source) -> str:
-    """Return the parts, the number of features and the elements of a source's descriptor."""
-    descriptor = source.manifest.get("descriptor", {})
-    parts = [
-        label for name, label in _PARTS.items() if descriptor.get(name) not in (None, False, "none")
-    ]
-    species = f", for {' '.join(descriptor['species'])}" if descriptor.get("species") else ""
-    return f"{', '.join(parts)}, {_features(source) or 0:,} features{species}"
-
-
 def _features(source: Source) -> int | None:
     count = source.manifest.get("network", {}).get("n_features")
     return int(count) if count else None
 
 
-_PARTS = {
-    "k1": "MBTR of atoms",
-    "k2": "of pairs",
-    "k3": "of triples",
-    "composition": "composition",
-    "neighbours": "neighbours",
-    "soap": "SOAP",
-    "potential": "features of a pretrained potential",
-    "second_potential": "those of a second potential",
-    "graph": "readout of a graph network",
-    "fractions": "fractions of elements",
-}
 _EXTRAS_HELP = (
     "Some research methods need more than the weights: the variational posterior, the Fisher "
     "information or snapshots of the training."
 )
 
 
-frame.show(page)
+page()

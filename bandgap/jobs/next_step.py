@@ -58,7 +58,7 @@ class Step:
 
 
 WAIT: Final = Step("train", "See how far it is", "A job is under way.")
-ADD_DATA: Final = Step("data", "Upload structures", "There are no structures yet.")
+ADD_DATA: Final = Step("data", "Add structures", "There are no structures yet.")
 ADD_GAPS: Final = Step(
     "data",
     "Give structures their gaps",
@@ -67,7 +67,7 @@ ADD_GAPS: Final = Step(
 PREDICT_WITHOUT_LABELS: Final = Step(
     "predict", "Predict their band gaps", "No gap is known: the shipped model needs none."
 )
-TRAIN: Final = Step("train", "Train a model", "The known gaps are enough to learn from.")
+TRAIN: Final = Step("train", "Train on these", "The known gaps are enough to learn from.")
 RESUME: Final = Step("train", "Resume the run", "The run was interrupted.")
 TRAIN_AGAIN: Final = Step(
     "train", "Train another way", "The last run failed; the page Train says why."

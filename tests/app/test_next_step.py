@@ -1,6 +1,7 @@
 """One next step in every state of a workspace.
 
-Home offers it, its button leads to the page where it is taken, and taking it changes the step.
+Home offers it, its button leads to the page where it is taken, and taking it changes the step. No
+other page advises another one.
 `pytest -n 0 -rP tests/app/test_next_step.py` prints the table.
 """
 
@@ -17,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.evaluation.calibrators import fit_calibrator, save_calibrator
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.jobs.entries import MethodEntry
+from bandgap.jobs.next_step import ADD_DATA
 from bandgap.jobs.predicting import start_prediction
 from bandgap.jobs.refitting import start_refit
 from bandgap.jobs.rows import RunRow
@@ -189,6 +191,7 @@ def nothing(workspace: Workspace) -> None:
     pass
 
 
+PAGES = ("data", "train", "result", "compare", "predict")
 # The state, how it is made, the step ("" while a job is waited for), its page, and how it is taken.
 EMPTY: list[tuple[str, Change, str, str, Change]] = [
     ("empty", nothing, "Use the demo data", "Data", add_demo),
@@ -209,12 +212,12 @@ EMPTY: list[tuple[str, Change, str, str, Change]] = [
         add_demo,
     ),
     ("19 known gaps", add_few_gaps, "Give structures their gaps", "Data", add_demo),
-    ("60 known gaps", add_demo, "Train a model", "Train", train),
+    ("60 known gaps", add_demo, "Train on these", "Train", train),
     ("run waits", queue_training, "", "", end),
     ("run failed", fail_training, "Train another way", "Train", train),
     ("run interrupted", interrupt_training, "Resume the run", "Train", train),
     ("metals", train_on_metals, "Refit on all labels", "Result", refit),
-    ("run cancelled", cancel_training, "Train a model", "Train", train),
+    ("run cancelled", cancel_training, "Train on these", "Train", train),
 ]
 TRAINED: list[tuple[str, Change, str, str, Change]] = [
     ("large error", with_large_error, "Train another way", "Train", train),
@@ -228,6 +231,10 @@ TRAINED: list[tuple[str, Change, str, str, Change]] = [
 ]
 
 
+def advised(at: AppTest) -> list[str]:
+    return [button.label for button in at.button if str(button.key).startswith("next-")]
+
+
 def check_step(
     visit: Visit, workspace: Workspace, row: tuple[str, Change, str, str, Change]
 ) -> None:
@@ -235,6 +242,12 @@ def check_step(
     make(workspace)
     at = visit("home", ws=workspace.id)
     assert primary(at) == ([label] if label else [])
+    advised_label = label if state != "empty" else ADD_DATA.label  # Home offers ways to add them
+    for other in PAGES:
+        page_of_other = visit(other, ws=workspace.id)
+        labels = advised(page_of_other)
+        assert not label or labels in ([], [advised_label]), (other, labels)
+        assert len(primary(page_of_other)) <= 1, (other, primary(page_of_other))
     if label:
         next(button for button in at.button if button.label == label).click().run()
         assert not at.exception

@@ -26,7 +26,7 @@ REQUEST = TransferRequest(method="last_layer_ridge")
 
 
 def test_workspace_without_a_run_is_sent_to_train(visit: Visit, workspace: Workspace) -> None:
-    assert "Proposing needs a finished transfer" in texts(visit("propose"))
+    assert "This page needs a finished run." in texts(visit("propose"))
 
 
 def finished_run(workspace: Workspace, request: TransferRequest, *, metal: str = "C") -> str:

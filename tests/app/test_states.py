@@ -20,19 +20,19 @@ from tests.app.test_finished_run import predict, train_source
 from tests.e2e.browsing import PAGES
 
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
-NO_RUN = "There is no run yet."
+NO_RUN = "This page needs a finished run."
 ANY_STRUCTURES = "CIF, POSCAR, extXYZ"  # the shipped model needs no run
-NO_PAIR = "There is no finished run yet. Comparing needs at least 2"
+NO_PAIR = "Comparing needs at least 2 finished runs on the same data"
 GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
 ABOUT = "What this server runs on, and its limits."
 VERDICT = "Too few held-out structures to judge the run by"
 READ_AGAIN = "Other runs are not touched; train this one again."
 SENTENCES = {
     "empty": {
-        "home": "Predicting needs no gaps: a shipped model gives those of PBE.",
+        "home": "Predicting needs no gaps: a shipped model gives those of PBE",
         "data": "Molecular crystals with their gaps, and a source model",
         "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps",
-        "train": "There are no data yet. A transfer needs structures with known gaps.",
+        "train": "There are no structures yet.",
         "result": NO_RUN,
         "compare": NO_PAIR,
         "predict": ANY_STRUCTURES,
@@ -57,10 +57,10 @@ SENTENCES = {
         "data": DATA,
         "sources": "Networks that learned gaps from many structures",
         "train": "Of 60 labelled structures 39 are learned from",
-        "result": "There is no finished run yet; the newest one is running.",
+        "result": NO_RUN,
         "compare": NO_PAIR,
         "predict": ANY_STRUCTURES,
-        "propose": "There is no finished run yet; the newest one is running.",
+        "propose": NO_RUN,
         "guide": GUIDE,
         "about": ABOUT,
     },
@@ -81,10 +81,10 @@ SENTENCES = {
         "data": DATA,
         "sources": "Networks that learned gaps from many structures",
         "train": "12 structures hold Br, which the source model never saw.",
-        "result": "There is no finished run yet; the newest one has failed.",
+        "result": NO_RUN,
         "compare": NO_PAIR,
         "predict": ANY_STRUCTURES,
-        "propose": "There is no finished run yet; the newest one has failed.",
+        "propose": NO_RUN,
         "guide": GUIDE,
         "about": ABOUT,
     },

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.shared import downloads, words
+from app.components.shared import downloads, frame, words
 from app.components.shared.drawing import figure_with_table
 from app.components.shared.guide_links import help_link
 from bandgap import plots
@@ -24,9 +24,7 @@ MOST_SHOWN = 8  # runs in the figure, the best first
 def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
     """Show why runs cannot be compared directly with the baseline."""
     texts = [text for run in runs if run.id != baseline.id for text in split_flags(run, baseline)]
-    if texts:
-        lines = "\n".join(f"- {words.escaped(text)}" for text in texts)
-        st.warning(lines if len(texts) > 1 else words.escaped(texts[0]), icon=":material/warning:")
+    frame.warn(texts)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

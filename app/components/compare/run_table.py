@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from app import session
-from app.components.shared import downloads, frame, stores, tables, words
-from app.components.shared.run_files import run_summaries
+from app.components.shared import downloads, stores, tables, words
+from app.components.shared.run_files import run_summary
 from bandgap.evaluation.paired import interval_text
 from bandgap.evaluation.run_tables import Differences, StoredRun, difference_table, figures_table
 from bandgap.foundation.errors import BandgapError
@@ -22,9 +22,6 @@ from bandgap.jobs.run_notes import MAX_NOTE, run_notes, set_run_note
 
 ROWS = 8
 _KEY = "run-table"
-_EDITS = "run_table_edits"  # run ids, and the edits of them that were carried out
-
-Cells = Mapping[int, Mapping[str, Any]]  # edited cells by row and column
 
 
 def run_table(
@@ -48,7 +45,7 @@ def run_table(
     runs, pairs
         Those that could be read, and their differences to the baseline.
     """
-    summaries = run_summaries(rows)
+    summaries = [run_summary(run_id) for run_id in rows]
     notes = run_notes(stores.library(), session.workspace())
     differences = {run.id: interval_text(d) for run, d, _ in pairs if d}
     table = pd.DataFrame(
@@ -62,13 +59,13 @@ def run_table(
         },
         index=pd.Index(list(rows), name="id", dtype="str"),
     )
-    wraps = tables.has_long_names(table["run"])
-    st.data_editor(
+    key = f"{_KEY}-{session.form_key(_KEY)}"
+    edited_table = st.data_editor(
         table,
-        key=_KEY,
+        key=key,
         hide_index=True,
-        height=tables.height(table, ROWS, wraps=wraps),
-        row_height=tables.row_height(table, wraps=wraps),
+        height=tables.height(len(table), ROWS, tables.PICTURE_HEIGHT),
+        row_height=tables.PICTURE_HEIGHT,  # long names are wrapped
         column_config=_columns(),
         disabled=[name for name in table.columns if name not in ("run", "note")],
         placeholder="",
@@ -80,9 +77,10 @@ def run_table(
         "comparison.csv",
         help="With all figures, such as the mean absolute error and the width of the intervals.",
     )
-    edits: Cells = (st.session_state.get(_KEY) or {}).get("edited_rows", {})
-    for row, values in _new_cells(table.index.tolist(), edits).items():
-        _store(rows[table.index[row]], values)
+    editable = ["run", "note"]
+    is_edited = (edited_table[editable] != table[editable]).any(axis=1)
+    for run_id in table.index[is_edited]:
+        _store(rows[run_id], edited_table.loc[run_id], table.loc[run_id])
 
 
 def comparison(
@@ -100,33 +98,17 @@ def comparison(
     return table.merge(figures, how="left", on="run").drop(columns="difference_to_baseline_run")
 
 
-def _new_cells(ids: list[str], edits: Cells) -> dict[int, dict[str, Any]]:
-    """Return the edited cells that were not carried out yet, and remember them as carried out.
-
-    The browser sends all edits since the table got its present rows, again and again. An edit is
-    carried out once, so that it does not undo what another window stored later.
-    """
-    earlier_ids, earlier = st.session_state.get(_EDITS, ([], {}))
-    if earlier_ids != ids:
-        earlier = {}
-    st.session_state[_EDITS] = (ids, {row: dict(cells) for row, cells in edits.items()})
-    new_cells = {
-        row: {name: v for name, v in cells.items() if earlier.get(row, {}).get(name) != v}
-        for row, cells in edits.items()
-    }
-    return {row: cells for row, cells in new_cells.items() if cells}
-
-
-def _store(run: RunRow, values: Mapping[str, Any]) -> None:
-    """Store the edited name and note of a run; a new name is shown at once."""
+def _store(run: RunRow, new: "pd.Series[Any]", old: "pd.Series[Any]") -> None:
+    """Store an edited row in a run; then a new table, without edits, replaces the present one."""
     try:
-        if "note" in values:
-            set_run_note(stores.library(), run.workspace, run.id, values["note"] or "")
-        if "run" in values:
-            rename_run(stores.library(), run, values["run"] or "")
-            st.rerun()
+        if new["note"] != old["note"]:
+            set_run_note(stores.library(), run.workspace, run.id, new["note"] or "")
+        if new["run"] != old["run"]:
+            rename_run(stores.library(), run, new["run"] or "")
     except BandgapError as error:
-        frame.problem(error)
+        session.set_message(words.escaped_sentence(str(error)), tone="error")
+    session.renew(_KEY)
+    st.rerun()
 
 
 def _columns() -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Read calculations: upload of outputs, the table of their gaps, and the data set made of it."""
 
 import uuid
-from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +14,6 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.calculations import CalculationTable, add_labelled_dataset, calculation_table
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.rows import Dataset
-from bandgap.jobs.store import Job
 
 FORM = "calculations"
 EXPANDER = "read-calculations"
@@ -25,8 +23,7 @@ ACCEPTED = (
 )
 COLUMNS = {
     "kind": tables.column("direct or indirect"),
-    "level_of_theory": tables.column("level of theory", 170),
-    "calculation": tables.column("file"),
+    "level_of_theory": tables.column("level of theory"),
     "problem": tables.column("remarks, or why there is no gap", "large"),
 }
 
@@ -58,7 +55,13 @@ def calculations_form() -> None:
             ACCEPTED,
             form=FORM,
             purpose="calculations",
-            then=partial(_submit_reading, keep_unconverged=keep_unconverged),
+            then=lambda new: stores.start(
+                "read_calculations",
+                f"Reading {new.name}",
+                subject=new.id,
+                dataset=new.id,
+                keep_unconverged=keep_unconverged,
+            ),
         ):
             st.rerun()
 
@@ -75,7 +78,10 @@ def calculations_view() -> bool:
         if job is not None and job.state != "finished":
             job_panel(job)
             if not job.active:
-                _ended(calculations, job)
+                with frame.row():
+                    if st.button("Read them again"):
+                        carry_out(lambda: uploads.check_again(job))
+                    _discard_button(calculations)
             return True
         try:
             table = calculation_table(stores.home(), calculations.id)
@@ -87,29 +93,10 @@ def calculations_view() -> bool:
     return True
 
 
-def _submit_reading(dataset: Dataset, *, keep_unconverged: bool) -> Job:
-    return stores.start(
-        "read_calculations",
-        f"Reading {dataset.name}",
-        subject=dataset.id,
-        dataset=dataset.id,
-        keep_unconverged=keep_unconverged,
-    )
-
-
-def _ended(calculations: Dataset, job: Job) -> None:
-    """Offer to repeat or discard a reading that did not finish."""
-    with st.container(horizontal=True):
-        if st.button("Read them again"):
-            carry_out(lambda: uploads.check_again(job))
-        _discard_button(calculations)
-
-
 def _result(calculations: Dataset, table: CalculationTable) -> None:
     """Draw the table of calculations and the button that makes a data set of it."""
     st.write(table.summary)
-    if table.level_warning:
-        st.warning(words.escaped_sentence(table.level_warning), icon=":material/warning:")
+    frame.warn([table.level_warning])
     rows = pd.DataFrame(table.columns)
     shown_columns = ["id", "formula", "gap_eV", "kind", "level_of_theory", "problem", "calculation"]
     tables.show(
@@ -121,7 +108,7 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
         rows=8,
     )
     n_usable = len(table.usable_rows)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         if st.button(
             f"Make a data set of {words.count(n_usable, 'gap')}",
             type="primary",

@@ -2,7 +2,6 @@
 
 import uuid
 from functools import partial
-from typing import Any
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -44,8 +43,7 @@ def first_visit() -> None:
             "molecules: the whole way in a few minutes."
         )
         demo_button()
-        if second_demo():
-            carry_out(lambda: uploads.add_demo("demo-inorganic"))
+        second_demo()
 
 
 def demo_button() -> None:
@@ -54,10 +52,11 @@ def demo_button() -> None:
         carry_out(uploads.add_demo)
 
 
-def second_demo() -> bool:
-    """Draw the button of the Materials Project demo; return whether it was pressed."""
+def second_demo() -> None:
+    """Draw the button that adds the crystals of the Materials Project."""
     st.write(SECOND)
-    return st.button("Use Materials Project crystals", icon=":material/diamond:")
+    if st.button("Use Materials Project crystals"):
+        carry_out(partial(uploads.add_demo, "demo-inorganic"))
 
 
 def upload_form(*, primary: bool = False) -> None:
@@ -84,7 +83,12 @@ def _store(files: list[UploadedFile]) -> None:
     """Store the files as a data set and submit its check, or say why not."""
     try:
         structures, table = uploads.with_gap_table(files)
-        gaps = None if table is None else _gaps_of(table)
+        gaps = None
+        if table is not None:
+            try:
+                gaps = uploaded_payload(table.getvalue(), name=table.name)
+            except InputError as error:
+                raise InputError(f"{error} {TABLE_LATER}") from None
     except BandgapError as error:
         frame.problem(error)
         return
@@ -101,29 +105,10 @@ def _store(files: list[UploadedFile]) -> None:
         st.rerun()
 
 
-def _gaps_of(table: UploadedFile) -> dict[str, Any]:
-    """Return the rows of an uploaded table of gaps.
-
-    Raises InputError where it cannot be read; the message says that it can come later.
-    """
-    try:
-        return uploaded_payload(table.getvalue(), name=table.name)
-    except InputError as error:
-        raise InputError(f"{error} {TABLE_LATER}") from None
-
-
 def _folder_form(names: list[str]) -> None:
     with st.form(f"folder-{session.form_key('folder')}", border=False):
-        entry = st.selectbox(
-            "From the server's folder",
-            names,
-            index=None,
-            placeholder="a file or folder that is there already",
-        )
+        entry = st.selectbox("A file or folder that is on the server already", names)
         if not st.form_submit_button("Check what is there"):
-            return
-        if entry is None:
-            st.error("Nothing was chosen. Choose a file or folder of the list.")
             return
         try:
             dataset = stores.library().add_dataset(

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.shared import downloads, stores, words
+from app.components.shared import downloads, frame, stores, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import unfinished
 from app.components.shared.waiting import registered
@@ -25,7 +25,7 @@ def domain_view(dataset: Dataset) -> None:
 
 def _comparison(dataset: Dataset) -> None:
     sources = stores.sources()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         source = st.selectbox(
             "Source model", list(sources), format_func=lambda s: sources[s].title, width=420
         )

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from app import session
 from app.components.shared import stores, words
 from app.components.shared.periodic_table import ElementCell, periodic_table
 from bandgap.jobs.listing import ElementFigures, element_figures
@@ -14,25 +13,21 @@ def choose_elements(dataset: Dataset, *, stamp: str) -> tuple[str, ...]:
 
     `stamp` changes with the data.
     """
-    selected = periodic_table(
-        cells_of(_figures(dataset.id, stamp)),
-        selected=session.filter_elements(dataset.id),
-        key=f"periodic-{dataset.id}",
-        label="Elements of the structures: choose some to see only structures with all of them",
-    )
-    session.set_filter_elements(dataset.id, selected)
-    return selected
-
-
-def cells_of(figures: dict[str, ElementFigures]) -> dict[str, ElementCell]:
-    """Return the cells of elements, coloured by the number of structures."""
+    remembered = f"elements_of_{dataset.id}"  # a component that is not drawn loses its state
     cells = {}
-    for symbol, element in figures.items():
+    for symbol, element in _figures(dataset.id, stamp).items():
         title = f"{symbol}: {words.count(element.count, 'structure')}"
         if element.mean_gap_eV is not None:
             title += f", mean gap {element.mean_gap_eV:.2f} eV"
         cells[symbol] = ElementCell(element.count, title)
-    return cells
+    selected = periodic_table(
+        cells,
+        selected=st.session_state.get(remembered, ()),
+        key=f"periodic-{dataset.id}",
+        label="Elements of the structures: choose some to see only structures with all of them",
+    )
+    st.session_state[remembered] = selected
+    return selected
 
 
 @st.cache_data(max_entries=8, show_spinner=False)

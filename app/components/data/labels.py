@@ -62,7 +62,7 @@ def _origin(dataset: Dataset) -> None:
     labels = dataset.labels
     level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
     origin = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         st.markdown(f"Known gaps: **{origin}**, {level}.", width="content")
         _level_form(dataset)
     if other_columns := labels.get("beside"):
@@ -76,7 +76,7 @@ def _level_form(dataset: Dataset) -> None:
     """Draw the form that changes the level of theory of the stored gaps."""
     verb = "Change" if dataset.level_of_theory else "Name"
     with (
-        st.popover(f"{verb} the level of theory", icon=":material/edit:"),
+        st.popover(f"{verb} the level of theory", key=f"level-{dataset.level_of_theory}"),
         st.form(f"level-{dataset.id}", border=False),
     ):
         level = st.text_input(
@@ -109,7 +109,7 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
         if key == "unmatched_labels" and (gaps := labels.get("unmatched_gaps_eV")) is not None:
             table[Quantity.GAP.axis] = np.round(gaps, 3)
         first_names = ", ".join([*names[:LISTED_NAMES], *["..."] * (len(names) > LISTED_NAMES)])
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with frame.row():
             st.markdown(
                 f"**{title}** ({labels[f'n_{key}']:,}): {words.escaped(first_names)}",
                 width="content",
@@ -141,16 +141,17 @@ def _form(dataset: Dataset) -> None:
             link=help_link("how-to/labels-and-units", "A table of gaps"),
         )
     columns = st.columns(4)
-    names = [""] * 2
-    if origin == TABLE:
-        for k, (label, help) in enumerate(
-            (("Gap column", _GAP_COLUMN_HELP), ("Id column", _ID_COLUMN_HELP))
-        ):
-            names[k] = (
-                columns[k]
-                .text_input(label, placeholder=_BY_HEADER, help=help, key=f"labels-{k}-{key}")
-                .strip()
-            )
+    fields = (("Gap column", _GAP_COLUMN_HELP), ("Id column", _ID_COLUMN_HELP))
+    names = [
+        place.text_input(
+            label,
+            placeholder=_BY_HEADER,
+            help=help,
+            key=f"{label}-{key}",
+            disabled=origin != TABLE,
+        ).strip()
+        for place, (label, help) in zip(columns, fields, strict=False)
+    ]
     unit = _STATED[
         columns[2].selectbox("Unit of the gap column", list(_STATED), key=f"labels-unit-{key}")
     ]
@@ -161,9 +162,16 @@ def _form(dataset: Dataset) -> None:
         + help_link("how-to/theory-levels-and-baselines", "Name the level of theory"),
         key=f"labels-level-{key}",
     )
-    table = None
-    if file is not None:
-        try:
+    keep = bool(dataset.labels) and st.checkbox(
+        "Keep the present gaps of structures that get no new one"
+    )
+    place = st.container()
+    is_sent = st.button("Match the gaps" if origin == TABLE else "Use as gaps")
+    try:
+        if origin != TABLE:
+            if is_sent:
+                _use_number(dataset, origin, unit=unit, level=level, keep=keep)
+        elif file is not None:
             payload = _payload_of(
                 file.getvalue(),
                 name=file.name,
@@ -173,32 +181,21 @@ def _form(dataset: Dataset) -> None:
                 level_of_theory=level,
             )
             table = match_table(stores.library(), dataset.id, payload)
-        except BandgapError as error:
-            frame.problem(error)
-        else:
-            _preview(table)
-    keep = bool(dataset.labels) and st.checkbox(
-        "Keep the present gaps of structures that get no new one"
-    )
-    if not st.button(
-        "Match the gaps" if origin == TABLE else "Use as gaps",
-        type="secondary" if dataset.labels else "primary",
-    ):
-        return
-    try:
-        if origin != TABLE:
-            _use_number(dataset, origin, unit=unit, level=level, keep=keep)
-        elif file is None:
+            with place:
+                _preview(table)
+            if is_sent:
+                facts = table.store_columns(stores.library(), dataset.id)
+                uploads.release(file)
+                level = table.labels.level_of_theory
+                _store(
+                    dataset, table.verdicts, table.match.gaps, level=level, facts=facts, keep=keep
+                )
+        elif is_sent:
             raise InputError(
                 "No table was chosen. Choose a CSV file with a column id or file and a gap column."
             )
     except BandgapError as error:
         frame.problem(error)
-    if table is not None:
-        facts = table.store_columns(stores.library(), dataset.id)
-        uploads.release(file)
-        level = table.labels.level_of_theory
-        _store(dataset, table.verdicts, table.match.gaps, level=level, facts=facts, keep=keep)
 
 
 # Every change of the form runs the page again; a large table takes seconds.

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import session
-from app.components.shared import downloads, stores, tables, words
+from app.components.shared import downloads, frame, stores, tables, words
 from app.components.shared.drawing import figure
 from app.components.shared.job_panel import unfinished
 from app.components.shared.structure_view import structure_view
@@ -55,14 +54,15 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
     left_column, right_column = st.columns([5, 3])
     with left_column:
         table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
+        usable = [None if v.status == "refused" else row for row, v in numbered_verdicts]
         position = tables.pick(
-            tables.with_pictures(table, _pictures(dataset, numbered_verdicts)),
+            tables.with_pictures(table, picture_addresses(dataset.id, usable)),
             alt="Verdicts on the structures",
             columns=column_settings(table),
             key=f"verdicts-{dataset.id}-{page}{suffix}",
             rows=6,
         )
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with frame.row():
             downloads.csv_button(
                 "Download the verdicts (CSV)",
                 lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
@@ -72,7 +72,11 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
             if total > ROWS:
                 st.pagination(-(-total // ROWS), key=page_key, width=PAGER_WIDTH)
         _histogram(dataset, conditions.elements)
-    session.show_marked_row(dataset.id, None if position is None else rows[position])
+    marked = None if position is None else rows[position]
+    # an old mark is ignored, because the buttons "Next" and "Previous" leave it unchanged
+    if marked is not None and st.session_state.get(f"marked_{dataset.id}") != marked:
+        st.session_state[f"row_{dataset.id}"] = marked
+    st.session_state[f"marked_{dataset.id}"] = marked
     with right_column:
         _structure(dataset, numbered_verdicts, is_filtered=bool(suffix))
 
@@ -144,17 +148,13 @@ def column_settings(table: pd.DataFrame) -> dict[str, Any]:
     return {name: COLUMNS[name] if name in first_columns else None for name in table.columns}
 
 
-def _pictures(dataset: Dataset, rows: Sequence[tuple[int, Verdict]]) -> list[str | None]:
-    usable = [None if verdict.status == "refused" else row for row, verdict in rows]
-    return picture_addresses(dataset.id, usable)
-
-
 def _structure(
     dataset: Dataset, numbered_verdicts: Sequence[tuple[int, Verdict]], *, is_filtered: bool
 ) -> None:
     """Draw the selected structure, or another one where the table's filter excludes it."""
     rows = [row for row, _ in numbered_verdicts]
-    row = session.shown_row(dataset.id)
+    key = f"row_{dataset.id}"
+    row = st.session_state.get(key)
     if is_filtered and row not in rows:
         usable = [row for row, verdict in numbered_verdicts if verdict.status != "refused"]
         row = usable[0] if usable else rows[0]
@@ -163,14 +163,14 @@ def _structure(
     if row is None or verdict is None:
         return
     position = rows.index(row) if row in rows else -1
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         for label, icon, target in (
             ("Previous", ":material/chevron_left:", position - 1),
             ("Next", ":material/chevron_right:", position + 1),
         ):
             exists = 0 <= target < len(rows)
-            args = (dataset.id, rows[target] if exists else row)
-            st.button(label, icon=icon, disabled=not exists, on_click=session.show_row, args=args)
+            show_row = partial(st.session_state.__setitem__, key, rows[target] if exists else row)
+            st.button(label, icon=icon, disabled=not exists, on_click=show_row)
     if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key="structure"):
         _read_again(dataset)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, tables, words
+from app.components.shared import downloads, frame, tables, words
 from app.components.shared.guide_links import help_link
 from app.components.structures.pictures import picture_addresses
 from bandgap.foundation.quantities import Quantity
@@ -84,7 +84,7 @@ def next_view(
         return
     offered = criteria(details, window)
     most = min(MOST, details.joint_rows.size)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         criterion = st.selectbox(
             "Rank by",
             offered,
@@ -106,7 +106,7 @@ def next_view(
     )
     rows = selection.rows.tolist()
     n_warned = sum(bool(predictions.warning(row)) for row in rows)
-    st.markdown(_sentence(selection, n_warned=n_warned), width=720)
+    st.markdown(_sentence(selection, n_warned=n_warned))
     table = _table(selection, predictions, details)
     addresses = picture_addresses(dataset, rows + selection.not_ranked.tolist())
     tables.show(
@@ -116,7 +116,7 @@ def next_view(
         rows=8,
     )
     csv_table = pd.DataFrame(selection.columns(predictions, details))
-    with st.container(horizontal=True):
+    with frame.row():
         downloads.csv_button("Download this list (CSV)", lambda: csv_table, f"{name}.csv")
         if extxyz is not None and rows:
             for form in ("poscar", "cif"):

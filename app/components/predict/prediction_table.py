@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.shared import stores, tables, words
+from app.components.shared import frame, stores, tables, words
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import picture_addresses
 from bandgap.evaluation.metal_tables import THRESHOLD
@@ -110,8 +110,6 @@ class Table:
         values = {name: column[row] for name, column in self.columns.items()}
         lines = {"formula": str(values["formula"])}
         details = self.details
-        if details is not None:
-            lines["atoms"] = f"{details.n_atoms[row]:,}" if details.n_atoms[row] else ""
         if values["status"] != "refused":
             level = words.percent(float(values["level"]))
             lines["band gap"] = f"{values['mean_eV']:.2f} eV"
@@ -126,10 +124,11 @@ class Table:
                 lower, _, upper = str(values["window"]).partition(":")
                 chance = words.percent(float(values["p_window"]))
                 lines[f"chance of {lower} to {upper} eV"] = chance
-            if details is not None and details.nearest[row]:
+            is_known = LEARNED_FROM in self._note(row)
+            if details is not None and details.nearest[row] and not is_known:
                 lines["nearest known"] = (
-                    f"{details.nearest[row]} (farther than "
-                    f"{words.percent(details.percentile[row])} of the training set)"
+                    f"{details.nearest[row]} (farther away than the nearest neighbour of "
+                    f"{words.percent(details.percentile[row])} of the training structures)"
                 )
         lines["notes"] = self._note(row)
         return {name: text for name, text in lines.items() if text}
@@ -160,7 +159,7 @@ def choose_rows(table: Table, *, key: str) -> tuple[str, Show]:
     """Draw the search of a long table, and the choice of a status where there are several."""
     offered: list[Show] = ["all", *(s for s, n in _STATUS.items() if table.has_status(n).any())]
     text, show = "", offered[0]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         if len(table) > FEW:
             text = st.text_input(
                 "Find", key=f"find-{key}", width=220, placeholder="name, formula or file"

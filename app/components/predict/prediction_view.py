@@ -21,14 +21,14 @@ from app.components.predict.prediction_table import (
 from app.components.predict.why_view import why_view
 from app.components.predict.window_choice import choose_window, window_sentence
 from app.components.result.report_button import report_button
-from app.components.shared import downloads, words
+from app.components.shared import downloads, frame, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.plots.predictions import MAX_INTERVALS
-from bandgap.predictions.counting import counts_of, domain_sentence
+from bandgap.predictions.counting import LEARNED, counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.table import STATUSES, ZERO_END_NOTE, Predictions
@@ -64,12 +64,9 @@ class StoredPrediction:
     learned: Collection[str] = ()
 
 
-def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
-    """Draw what changes the intervals, then bars, table and chosen structure, and a ranking.
-
-    `primary` is whether the CSV of the predictions is the primary button of the page.
-    """
-    with st.container(horizontal=True):
+def prediction_view(prediction: StoredPrediction) -> None:
+    """Draw what changes the intervals, then bars, table and chosen structure, and a ranking."""
+    with frame.row():
         with st.popover("Interval", icon=":material/tune:"):
             level, kind, available = choose_interval(
                 prediction.predictions.conformal, key="interval-kind"
@@ -79,7 +76,7 @@ def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
     if not available:
         return
     request = PredictRequest(probability=level, interval=kind, window=str(window or ""))
-    _predictions(prediction, request, primary=primary)
+    _predictions(prediction, request)
     with st.expander(
         "What to compute next", on_change="rerun", key=f"next-{prediction.id}"
     ) as expander:
@@ -95,7 +92,7 @@ def prediction_view(prediction: StoredPrediction, *, primary: bool) -> None:
             )
 
 
-def _predictions(prediction: StoredPrediction, request: PredictRequest, *, primary: bool) -> None:
+def _predictions(prediction: StoredPrediction, request: PredictRequest) -> None:
     predictions = prediction.predictions
     window = request.target
     table = Table(
@@ -107,8 +104,8 @@ def _predictions(prediction: StoredPrediction, request: PredictRequest, *, prima
     sentences = [summary(counts), domain_sentence(counts)]
     if window is not None:
         sentences.append(window_sentence(predictions, window))
-    st.markdown(" ".join(filter(None, sentences)), width=720)
-    _downloads(prediction, request, counts, primary=primary)
+    st.markdown(" ".join(filter(None, sentences)))
+    _downloads(prediction, request, counts)
     left_column, right_column = st.columns([4, 3], gap="medium")
     with left_column:
         _bars(prediction, table, request)
@@ -147,11 +144,7 @@ def _bars(prediction: StoredPrediction, table: Table, request: PredictRequest) -
 
 
 def _downloads(
-    prediction: StoredPrediction,
-    request: PredictRequest,
-    counts: Mapping[str, int],
-    *,
-    primary: bool,
+    prediction: StoredPrediction, request: PredictRequest, counts: Mapping[str, int]
 ) -> None:
     predictions = prediction.predictions
     table = partial(prediction_files.download_csv, predictions, prediction.details, request=request)
@@ -170,10 +163,8 @@ def _downloads(
         counts={"all": len(predictions), **{name: counts[name] for name in STATUSES}},
     )
     name = f"predictions-{prediction.run.id[:8]}"
-    with st.container(horizontal=True):
-        downloads.file_button(
-            "Predictions (CSV)", table, f"{name}.csv", kind="primary" if primary else "secondary"
-        )
+    with frame.row():
+        downloads.file_button("Predictions (CSV)", table, f"{name}.csv")
         report_button(prediction.run, prediction=prediction.id)
         if prediction.extxyz is not None:
             downloads.file_button(
@@ -186,7 +177,6 @@ def _downloads(
                     kind=request.interval,
                 ),
                 f"{name}.extxyz",
-                kind="tertiary",
                 help="With mean, standard deviation and interval."
                 + help_link("reference/file-formats", "Keys of extended XYZ"),
             )
@@ -194,7 +184,6 @@ def _downloads(
             "Run and settings (JSON)",
             about,
             f"{name}.json",
-            kind="tertiary",
             help="Run, settings, versions and units: keep it with the CSV."
             + help_link("reference/file-formats", "Written files"),
         )
@@ -207,7 +196,8 @@ def summary(counts: Mapping[str, int]) -> str:
         parts.append(f"{counts['warning']:,} of them with a warning")
     if counts["refused"]:
         parts.append(f"{counts['refused']:,} refused")
-    return "; ".join(parts) + "."
+    learned = f" The model learned from {counts[LEARNED]:,} of them." if counts[LEARNED] else ""
+    return f"{'; '.join(parts)}.{learned}"
 
 
 def interval_caption(n: int) -> str:

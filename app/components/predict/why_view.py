@@ -59,7 +59,6 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
             st.caption(problem)
         elif st.button(
             "Compare it with the labels",
-            icon=":material/help_center:",
             key=f"explain-{prediction}",
             help="Which labels carry this prediction, and what makes its interval wide."
             + help_link("explanation/reading-a-result", "Why this number"),
@@ -72,7 +71,9 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
     """Draw the width, the labels and the features of an explanation."""
     sentence = width_sentence(explained, typical_sd_eV=explanations.typical_sd_eV)
     st.markdown(f"**What makes the interval wide?** {sentence}")
-    table = label_frame(explained)
+    table = pd.DataFrame([vars(label) for label in explained.labels])
+    # columns without any number are left out
+    table = table[["id", "gap_eV", "weight", "change_eV", "distance"]].dropna(axis=1, how="all")
     downloads.table_with_csv(
         table,
         "behind.csv",
@@ -92,14 +93,6 @@ def explanation_view(explanations: Explanations, explained: Explanation, *, data
     if explained.features:
         parts = [f"{name}\u00a0{change:+.2f}\u00a0eV" for name, change in explained.features]
         st.markdown(f"**What matters?** {words.escaped(', '.join(parts))}", help=_MATTERS + link)
-
-
-def label_frame(explained: Explanation) -> pd.DataFrame:
-    """Return the labels of an explanation; columns without any number are left out."""
-    table = pd.DataFrame([vars(label) for label in explained.labels])
-    return table[["id", "gap_eV", "weight", "change_eV", "distance"]].dropna(
-        axis="columns", how="all"
-    )
 
 
 _MATTERS = (

@@ -1,7 +1,9 @@
 """What the page Result and the report of a run read: files, held-out structures and verdict."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
+
+import streamlit as st
 
 from app.components.shared import stores
 from app.components.shared.run_files import (
@@ -30,19 +32,18 @@ class RunResult:
     files: RunFiles
     heldout: HeldOut
     calibrator: Calibrator | None
-    calibrator_problem: str
+    calibrator_problem: ArtifactError | None
     verdict: ResultVerdict
 
-    @cached_property
+    @property
     def proposed(self) -> CalibratorKind | None:
         """The calibrator that cross-fitting shows to help, None where the run has one."""
         return None if self.calibrator is not None else proposed_kind(self.heldout)
 
-    @cached_property
+    @property
     def dataset(self) -> Dataset | None:
         """The data set of the run, None where it is no longer in its workspace."""
-        datasets = stores.library().datasets(self.run.workspace)
-        return next((dataset for dataset in datasets if dataset.id == self.run.dataset), None)
+        return stores.datasets().get(self.run.dataset)
 
     @property
     def has_data(self) -> bool:
@@ -73,14 +74,27 @@ def read_result(run: RunRow) -> RunResult:
     """
     files = read_run(run.id)
     heldout = read_heldout_run(run)
-    problem = ""
+    problem = None
     try:
         calibrator = read_calibrator(run.id)
     except ArtifactError as error:
         calibrator = None
-        problem = str(error)
-    calibrated = None
-    if calibrator is not None and calibrator.kind == "variance":
-        calibrated = calibrated_part(heldout, calibrator)
-    verdict = result_verdict(heldout, files.manifest, calibrated=calibrated)
+        problem = error
+    folder = str(stores.home().run_folder(run.id))
+    verdict = _verdict(folder, repr(calibrator), calibrator, heldout, files.manifest)
     return RunResult(run, files, heldout, calibrator, problem, verdict)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _verdict(
+    folder: str,
+    calibrator: str,
+    _calibrator: Calibrator | None,
+    _heldout: HeldOut,
+    _manifest: dict[str, Any],
+) -> ResultVerdict:
+    """Return the verdict on a run; `folder` and `calibrator` are the key of the cache."""
+    calibrated = None
+    if _calibrator is not None and _calibrator.kind == "variance":
+        calibrated = calibrated_part(_heldout, _calibrator)
+    return result_verdict(_heldout, _manifest, calibrated=calibrated)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import streamlit as st
 
 from app import session
 from app.components.result.more_draws import enough_draws
 from app.components.result.run_result import read_result
-from app.components.shared import stores
+from app.components.shared import frame, stores, words
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.next_step import (
@@ -41,7 +42,14 @@ _ICONS: Mapping[Page, str] = {
 }
 
 
-def advice(page: str, dataset: str, run: RunRow | None = None) -> Step:
+def advice(
+    page: str,
+    dataset: str | None = None,
+    run: RunRow | None = None,
+    *,
+    kind: Literal["primary", "secondary"] = "primary",
+    is_narrow: bool = False,
+) -> Step:
     """Draw the button of the next step, unless it is taken on this page; return the step.
 
     Parameters
@@ -49,31 +57,66 @@ def advice(page: str, dataset: str, run: RunRow | None = None) -> Step:
     page
         The page that is drawn.
     dataset
-        Id of the data set that it shows, "" for none.
+        Id of the data set that it shows, by default the one that was used last.
     run
         The run that it shows, by default the newest one on the data set.
+    kind
+        The button is secondary where the page has a primary one.
+    is_narrow
+        The reason is a help text, as there is no place beside the button.
     """
-    step = next_step(facts_of(dataset, run))
+    if dataset is None:
+        dataset = _newest_dataset()
+    facts, newest_run = _facts(dataset, run)
+    step = next_step(facts)
     if step.page == page:
         return step
-    with st.container(horizontal=True, vertical_alignment="center"):
-        pressed = st.button(step.label, type="primary", icon=_ICONS[step.page], key=f"next-{page}")
-        st.caption(step.reason, width="content")
+    with st.container(width="content") if is_narrow else frame.row():
+        help = step.reason if is_narrow else None
+        icon = _ICONS[step.page]
+        pressed = st.button(step.label, type=kind, icon=icon, key=f"next-{page}", help=help)
+        if not is_narrow:
+            st.caption(step.reason, width="content")
     if pressed:
-        if step is PREDICT_WITHOUT_LABELS:
-            run = stores.shipped_run()
+        run = stores.shipped_run() if step is PREDICT_WITHOUT_LABELS else newest_run
         if run is not None:
             session.choose("run", run.id)
         if dataset in stores.dataset_names(session.workspace()):
             session.choose("data", dataset)
-        if step in (TRAIN, TRAIN_ANOTHER_WAY):
-            session.set_trains_on(dataset)
+        session.set_trains_on(dataset if step in (TRAIN, TRAIN_ANOTHER_WAY) else "")
         st.switch_page(f"views/{step.page}.py")
     return step
 
 
-def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
-    """Return the facts of a data set and of a run, by default the newest one on it."""
+def continue_button(shown: RunRow | None = None) -> bool:
+    """Draw the button that opens the run that is training, unless it is shown; return if one is."""
+    jobs = stores.run_jobs()
+    runs = stores.library().runs(session.workspace())
+    run = next((run for run in runs if run.job in jobs and jobs[run.job].active), None)
+    if run is not None and run != shown:
+        label = f"Continue: {words.escaped(run.title)} (a training is running)"
+        if st.button(label, key="continue-run", type="tertiary", icon=":material/arrow_forward:"):
+            session.set_trains_on("")
+            session.choose("run", run.id)
+            st.switch_page("views/train.py")
+    return run is not None
+
+
+def _newest_dataset() -> str:
+    """Return the id of the data set that was added or learned from last, "" without any."""
+    library = stores.library()
+    workspace = session.workspace()
+    datasets = list(stores.datasets().values())
+    datasets = datasets or library.datasets(workspace, purpose="prediction")
+    times = {row.id: row.created for row in datasets}
+    shipped = stores.shipped_run().id
+    runs = reversed(library.runs(workspace))
+    times |= {run.dataset: run.created for run in runs if run.id != shipped}
+    return max(times, key=times.__getitem__, default="")
+
+
+def _facts(dataset: str, shown_run: RunRow | None) -> tuple[Facts, RunRow | None]:
+    """Return the facts of a data set and of a run, by default the newest one on it; and the run."""
     library = stores.library()
     workspace = session.workspace()
     jobs = {job.id: job for job in stores.jobs().jobs(workspace, limit=500)} | stores.run_jobs()
@@ -82,8 +125,7 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
         for row in library.runs(workspace)
         if row.dataset == dataset and row.job in jobs and jobs[row.job].state != "cancelled"
     }
-    shown_run = run
-    run = run or next(iter(runs.values()), None)
+    run = shown_run or next(iter(runs.values()), None)
     refit = None if run is None else refit_of(run.id, runs, jobs)
     own_runs = {row.id for row in (run, refit) if row is not None}
     counts = library.counts(dataset)
@@ -96,25 +138,24 @@ def facts_of(dataset: str, run: RunRow | None = None) -> Facts:
         if is_of_run and job.kind == "predict" and job.state == "finished":
             facts = replace(facts, predictions=facts.predictions + 1)
     if run is None or run.job not in jobs:
-        return facts
+        return facts, run
     state = jobs[run.job].state
     if state == "failed" or state == "interrupted":
-        return replace(facts, run=state)
-    if state != "finished":
-        return facts
-    facts = replace(facts, run="finished")
-    try:
-        return _with_result(facts, run, refit, jobs)
-    except BandgapError:
-        return facts
+        facts = replace(facts, run=state)
+    elif state == "finished":
+        facts = _with_result(replace(facts, run="finished"), run, refit, jobs)
+    return facts, run
 
 
 def _with_result(facts: Facts, run: RunRow, refit: RunRow | None, jobs: Mapping[str, Job]) -> Facts:
-    """Return the facts with those of a finished run; raises as `read_result`.
+    """Return the facts with those of a finished run, unchanged where its files are damaged.
 
     A demo is predicted with before it is refitted, as a refit takes minutes.
     """
-    result = read_result(run)
+    try:
+        result = read_result(run)
+    except BandgapError:
+        return facts
     can_start = result.has_data and not result.is_refit
     is_new_demo = result.dataset and result.dataset.origin in DEMOS and not facts.predictions
     return replace(

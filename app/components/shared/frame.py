@@ -1,14 +1,15 @@
 """The frame of every page: worker state in the sidebar, address, messages, errors and theme."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import session
 from app.components.shared import stores, words
 from app.components.shared.waiting import worker_state
-from app.components.workspaces.browser import hiding_css
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.sources.cards import NO_SOURCE
@@ -22,10 +23,7 @@ _WHY = (
 
 def sidebar() -> None:
     """Draw the logo, and below the navigation a warning where no worker runs."""
-    st.html(
-        f"<style>{plots.theme_css()}\n.st-key-{session.ADDRESS_FIELD} {{ display: none "
-        f"}}\n{hiding_css()}</style>"
-    )
+    st.html(f"<style>{plots.theme_css()}</style>")
     st.logo(WORDMARK, size="large")
     with st.sidebar:
         worker_state()
@@ -49,7 +47,7 @@ def check_address() -> None:
         session.choose("run", "")
         session.choose("prediction", "")
     dataset = session.selected_id("data")
-    if dataset and dataset not in {row.id for row in library.datasets(workspace)}:
+    if dataset and dataset not in stores.datasets():
         missing.append("data set")
         session.choose("data", "")
     if not has_run(session.selected_id("runs")):
@@ -95,26 +93,15 @@ def warn(texts: Iterable[str]) -> None:
         st.warning(words.escaped_sentence(text), icon=":material/warning:")
 
 
-def send_on(text: str, *, to: str) -> None:
-    """Show what is missing, with a link to the page that provides it."""
-    st.info(text, icon={"data": ":material/table_view:", "train": ":material/model_training:"}[to])
-    st.page_link(
-        f"views/{to}.py", label=f"Go to {to.capitalize()}", icon=":material/arrow_forward:"
-    )
-
-
-def show(page: Callable[[], None]) -> None:
-    """Call the function of a page and show an error of the library as a message."""
-    try:
-        page()
-    except BandgapError as error:
-        problem(error)
+def row(alignment: Literal["center", "bottom"] = "center") -> DeltaGenerator:
+    """Return a container whose elements are beside each other."""
+    return st.container(horizontal=True, vertical_alignment=alignment)
 
 
 def heading(title: str, lead: str) -> None:
     """Show the title of the page and one sentence on its purpose."""
     st.title(title, anchor=False)
-    st.caption(lead, width=720)
+    st.caption(lead)
 
 
 def dark() -> bool:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
+from app.components.shared.advice import advice
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import finished_runs
 from bandgap.evaluation.run_tables import distinct_labels
@@ -67,17 +68,14 @@ def choose(
         ids,
         index=index,
         format_func=names.__getitem__,
-        # with the name, as the browser would show the old one after a change
-        key=f"{key}-{ids[index]}-{len(ids)}-{names[ids[index]]}" if key else None,
+        key=f"{key}-{ids[index]}-{names[ids[index]]}-{len(ids)}" if key else None,
         width=width,
         help=help or None,
         label_visibility="visible" if is_labelled else "collapsed",
     )
 
 
-def choose_run(
-    purpose: str, *, refits_first: bool = False, shipped: RunRow | None = None
-) -> RunRow | None:
+def choose_run(*, refits_first: bool = False, shipped: RunRow | None = None) -> RunRow | None:
     """Draw the select box of finished runs; without one, show what to do and return None.
 
     With `refits_first` a run that has a finished refit is replaced by it when the page is opened.
@@ -88,26 +86,19 @@ def choose_run(
         _choose_refit(finished)
     present = session.selected_id("run")
     if not finished:
-        newest = stores.library().runs(session.workspace(), limit=1)
-        jobs = stores.run_jobs()
-        states = [words.STANDING[jobs[run.job].state] for run in newest if run.job in jobs]
-        text = (
-            f"There is no finished run yet; the newest one {states[0]}."
-            if states
-            else "There is no run yet."
-        )
-        frame.send_on(f"{text} {purpose}", to="train")
+        st.info("This page needs a finished run.")
+        advice("result")
         return None
     names = stores.dataset_names(session.workspace())
     labels = run_labels(finished, names, stores.sources())
     if shipped is not None:
         labels[shipped.id] = f"{shipped.title} (no labels needed)"
     label = "Run" if shipped is None else "Predict with"
-    picked = choose("run", label, labels, key="run-select", width=520)
+    picked = choose("run", label, labels, key="run-select", width=720)
     run = finished[picked]
     if run == shipped:
         if note := missing_potential_note():
-            st.caption(words.escaped(note))
+            st.caption(words.escaped(f"{note} Whoever runs this server can add it."))
     else:
         name = words.escaped(names.get(run.dataset, DELETED_DATA))
         st.caption(f"Data set: {name}.")
@@ -143,32 +134,11 @@ def run_labels(
             "source": f"from {sources[row.source].title}" if row.source in sources else "",
             "seed": f"seed {row.request.seed}",
             "n": f"n = {row.request.n}",
-            "n_test": f"{row.request.n_test} held out",
-            "by_formula": "split by formula" if row.request.by_formula else "",
-            "settings": ", ".join(
-                f"{name} {value}" for name, value in row.request.settings.get("sampler", {}).items()
-            ),
             "started": f"started {words.moment(row.created)}",
         }
         for row in rows
     ]
     return dict(zip(runs, distinct_labels([row.title for row in rows], details), strict=True))
-
-
-def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
-    """Draw the slider of the level."""
-    return (
-        place.container(key="field-level").slider(
-            "Level",
-            50,
-            99,
-            95,
-            format="%d %%",
-            help="Probability that the intervals state."
-            + help_link("explanation/intervals", "Three kinds of intervals"),
-        )
-        / 100
-    )
 
 
 def choose_interval(
@@ -186,7 +156,10 @@ def choose_interval(
         Whether there are such intervals: a conformal interval may need more crystals.
     """
     left_column, right_column = st.columns([2, 3], gap="large", vertical_alignment="center")
-    level = choose_level(left_column)
+    link = help_link("explanation/intervals", "Three kinds of intervals")
+    with left_column.container(key="field-level"):
+        help = f"Probability that the intervals state.{link}"
+        level = st.slider("Level", 50, 99, 95, format="%d %%", help=help) / 100
     kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back is not None]
     kind: IntervalKind = (
         right_column.segmented_control(
@@ -194,7 +167,7 @@ def choose_interval(
             kinds,
             default=default,
             key=key,
-            help=_KIND_HELP + help_link("explanation/intervals", "Three kinds of intervals"),
+            help=_KIND_HELP + link,
         )
         or default
     )

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, uploads, words
+from app.components.shared.advice import advice
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from bandgap.foundation.errors import BandgapError
@@ -40,8 +41,14 @@ def run_upload() -> None:
     with st.expander("Add a run that was made elsewhere", expanded=bool(shown_jobs)):
         for shown_job in shown_jobs:
             job_panel(shown_job)
-            if shown_job.state == "finished":
-                _next_steps(shown_job)
+            run = stores.library().run(session.workspace(), shown_job.payload.get("run", ""))
+            if shown_job.state == "finished" and run is not None:
+                session.choose("run", run.id)
+                st.markdown(
+                    f"**{words.escaped(run.title)}** is in the list of runs. Its data set is not "
+                    "in this workspace, so it predicts but cannot be refitted here."
+                )
+                advice("sources", run.dataset, run)
         job = _form(
             RUNS,
             "Zip of a run",
@@ -87,21 +94,6 @@ def _form(additions: Additions, label: str, *, file: str, help: str, link: str) 
     uploads.release(upload)
     session.renew(form)
     return job
-
-
-def _next_steps(job: Job) -> None:
-    """Select an added run, and link to its pages."""
-    run = stores.library().run(session.workspace(), job.payload["run"])
-    if run is None:
-        return
-    session.choose("run", run.id)
-    st.markdown(
-        f"**{words.escaped(run.title)}** is in the list of runs. Its data set is not in this "
-        "workspace, so it predicts but cannot be refitted here."
-    )
-    with st.container(horizontal=True):
-        st.page_link("views/result.py", label="See the result")
-        st.page_link("views/predict.py", label="Predict new structures")
 
 
 _SOURCE_HELP = (

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
@@ -33,10 +33,10 @@ MEGNET = "megnet"  # option instead of a descriptor: a graph network that learns
 N_SNAPSHOTS = 20
 
 
-def source_form(
-    datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool
-) -> None:
+def source_form() -> None:
     """Draw the form; one press makes one job."""
+    datasets = stores.datasets()
+    usable = {i: stores.library().counts(i)["usable"] for i in datasets}
     choices: dict[str, Dataset | ServerFile] = {
         f"{dataset.name} ({words.count(usable[i], 'labelled structure')})": dataset
         for i, dataset in datasets.items()
@@ -47,12 +47,11 @@ def source_form(
             f"{file.name} ({words.size(file.n_bytes)})": file for file in offered_files(folder)
         }
     if choices:
-        _form(choices, usable, primary=primary)
+        _form(choices, usable)
         return
-    frame.send_on(
+    st.info(
         f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their "
-        "gaps first; thousands are better.",
-        to="data",
+        "gaps on the page Data first; thousands are better."
     )
 
 
@@ -71,9 +70,7 @@ def _choose_data(
 
 
 @st.fragment
-def _form(
-    choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int], *, primary: bool
-) -> None:
+def _form(choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]) -> None:
     """Draw the form with its estimated time and its button.
 
     It is a fragment, so that a change runs only the form again.
@@ -100,14 +97,13 @@ def _form(
         request = _request(preset)
     missing = preset == MEGNET and not stores.system().graph
     if missing:
-        st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
+        frame.warn([_GRAPH_MISSING])
     estimate = None
     if n_atoms is not None:
         device = stores.device_of("auto")
         estimate = estimate_training(stores.jobs(), request, n_atoms=n_atoms, device=device)
     st.caption(source_sentence(estimate, epochs=request.max_epochs))
-    kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
-    if st.button("Train the source model", type=kind, disabled=missing):
+    if st.button("Train the source model", type="primary", disabled=missing):
         source_name = " ".join(name.split()) or f"trained on {data_name}"
         _start(config, request, name=source_name)
 

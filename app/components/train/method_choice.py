@@ -12,11 +12,6 @@ from bandgap.sources.method_cards import ROLE_TEXTS, MethodCard, basis_sentence
 from bandgap.sources.proposed import Proposal
 
 NO_TRANSFER = "without transfer"  # the family without a source model
-PARTS = {
-    "fisher": "Fisher information",
-    "variational": "a variational posterior of its weights",
-    "snapshots": "snapshots of its training",
-}
 
 
 def choose_methods(
@@ -91,10 +86,6 @@ def choose_methods(
         for name in further:
             method = other_methods[name]
             st.caption(f"**{words.escaped(method.title)}**: {method.summary}")
-        unmet = {method.needs for method in methods.values()} - {""} - (parts or set())
-        if parts is not None and unmet:
-            needs = " or ".join(PARTS.get(need, need) for need in sorted(unmet))
-            st.caption(f"Not offered: methods that need a source model with {needs}.")
     return [name for name in methods if name in (*picked, *further)], places
 
 

@@ -5,8 +5,9 @@ from typing import Literal
 import streamlit as st
 
 from app import session
-from app.components.shared import stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out, delete_button
+from app.components.shared.advice import advice
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs, run_summary
 from app.components.shared.waiting import rerun_when
@@ -21,10 +22,11 @@ from bandgap.storage.manifests import MANIFEST
 WATCHED = "watched_transfer"  # key of the active job that this session showed last
 
 
-def run_now(run: RunRow, job: Job) -> None:
-    """Draw the panel of the run's job and, after its end, the next steps.
+def run_now(run: RunRow, job: Job) -> bool:
+    """Draw the panel of the run's job and, after its end, the next step.
 
-    When a job ends that this session has watched, the page Result opens.
+    Returns whether that has a primary button. When a job ends that this session has watched, the
+    page Result opens.
     """
     if not job.active:  # the panel of an active job has the title
         st.subheader(words.escaped(run.title), anchor=False)
@@ -36,15 +38,13 @@ def run_now(run: RunRow, job: Job) -> None:
         session.set_message(words.ending(job))
         st.switch_page("views/result.py")
     if job.state == "finished":
-        with st.container(horizontal=True):
-            st.page_link("views/result.py", label="See the result", icon=":material/task_alt:")
-            st.page_link(
-                "views/predict.py",
-                label="Predict new structures",
-                icon=":material/batch_prediction:",
-            )
-    elif job.state in resuming.STOPPED:
+        step = advice("train", run.dataset, run)
+        st.page_link("views/result.py", label="See the result", icon=":material/task_alt:")
+        return step.page != "train"
+    if job.state in resuming.STOPPED:
         stopped(run, job)
+        return True
+    return False
 
 
 def first_answer(job: Job) -> None:
@@ -89,15 +89,6 @@ def stopped(run: RunRow, job: Job) -> None:
         carry_out(lambda: resuming.restart_run(stores.jobs(), stores.library(), run))
 
 
-def continue_button(run: RunRow) -> None:
-    """Draw the button that shows an active run instead of what the page shows."""
-    label = f"Continue: {words.escaped(run.title)} (a training is running)"
-    if st.button(label, key="continue-run", type="tertiary", icon=":material/arrow_forward:"):
-        session.set_trains_on("")
-        session.choose("run", run.id)
-        st.rerun()
-
-
 def follow(jobs: dict[str, Job]) -> None:
     """Run the page again whenever the state of one of these jobs changes."""
 
@@ -111,7 +102,7 @@ def follow(jobs: dict[str, Job]) -> None:
 
 def manage(run: RunRow, job: Job | None) -> None:
     """Draw the name of the selected run, which is edited in place, and the button to delete it."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         key = f"name-{run.id}-{run.title}"
         name = st.text_input("Name", run.title, max_chars=MAX_NAME, key=key, width=420)
         if job is None or not job.active:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
+from app.components.shared.advice import advice
 from app.components.shared.estimate_words import estimate_help, rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose
@@ -52,9 +53,10 @@ def setup_form(
     total = usable[dataset.id]
     if total < FEWEST_LABELLED:
         st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {FEWEST_LABELLED} are "
-            "needed. Give more of them a gap on the Data page."
+            f"{words.count(total, 'structure')} with a gap; at least {FEWEST_LABELLED} are needed."
         )
+        if primary:
+            advice("train", dataset.id)
         return
     sets = stores.elements(dataset)
     target = Target(
@@ -130,7 +132,7 @@ def setup_form(
 def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Dataset:
     names = {
         i: f"{name} ({words.count(usable[i], 'labelled structure')})"
-        for i, name in stores.dataset_labels(list(datasets.values())).items()
+        for i, name in stores.dataset_labels(datasets.values()).items()
     }
     link = help_link("how-to/labels-and-units", "Labels and units")
     return datasets[choose("data", "Target data", names, help=_DATA_HELP + link)]
@@ -195,7 +197,7 @@ def start_button(
         st.error(words.escaped_sentence(problem))
     label = "Start training" if len(requests) < 2 else f"Start {len(requests)} trainings"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         if st.button(
             label,
             type=kind,
@@ -206,11 +208,10 @@ def start_button(
             ordered = sorted(requests, key=lambda request: times.get(str(request.method), 0.0))
             start(dataset, source, ordered, methods=methods)
         if times and not problem:
-            device = stores.device_of(requests[0].device)
             st.caption(
                 f"About {rounded(sum(times.values()))}.",
                 width="content",
-                help=estimate_help([*estimates.values()], device=device),
+                help=estimate_help([*estimates.values()]),
             )
 
 
