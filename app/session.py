@@ -1,4 +1,4 @@
-"""The only reader and writer of Streamlit's session state and of the address's query parameters.
+"""Workspace and choices of a session, in Streamlit's session state and in the address.
 
 The address contains the workspace (`ws`) and the choices (`data`, `run`, `runs` to compare,
 `window`), so that a refresh, another tab or a link shows the same content. The id of a workspace is
@@ -8,16 +8,15 @@ random: whoever has it can see the workspace.
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 import streamlit as st
 
 Choice = Literal["data", "run", "prediction", "source", "runs", "window"]
 Tone = Literal["info", "warning", "error"]
-Value = TypeVar("Value")
 
-ADDRESS_FIELD = "kept-address"  # key of the hidden field
+ADDRESS_FIELD = "kept-address"  # key of the field that `document.py` hides
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _REPORT = "reported_workspaces"
@@ -159,27 +158,6 @@ def address(
     return f"{page}?{query}#{quote(heading)}" if heading else f"{page}?{query}"
 
 
-def shown_row(dataset: str) -> int | None:
-    """Return the row of a data set whose structure is displayed, None before one was chosen."""
-    row: int | None = st.session_state.get(f"row_{dataset}")
-    return row
-
-
-def show_row(dataset: str, row: int) -> None:
-    """Display the structure of this row of a data set."""
-    st.session_state[f"row_{dataset}"] = row
-
-
-def show_marked_row(dataset: str, row: int | None) -> None:
-    """Display the row that is marked in a table, if the mark is new.
-
-    An old mark is ignored, because the buttons "Next" and "Previous" leave it unchanged.
-    """
-    if row is not None and st.session_state.get(f"marked_{dataset}") != row:
-        show_row(dataset, row)
-    st.session_state[f"marked_{dataset}"] = row
-
-
 def trains_on() -> str:
     """Return the id of the data set that the visitor came to the page Train with, "" for none."""
     return str(st.session_state.get("trains_on", ""))
@@ -190,15 +168,6 @@ def set_trains_on(dataset: str) -> None:
     st.session_state["trains_on"] = dataset
 
 
-def filter_elements(dataset: str) -> tuple[str, ...]:
-    """Return the elements that the shown structures of a data set must contain."""
-    elements: tuple[str, ...] = st.session_state.get(f"elements_of_{dataset}", ())
-    return elements
-
-
-def set_filter_elements(dataset: str, elements: tuple[str, ...]) -> None:
-    """Show only structures of a data set that contain these elements."""
-    st.session_state[f"elements_of_{dataset}"] = elements
 
 
 def form_key(form: str) -> str:
@@ -212,14 +181,6 @@ def form_key(form: str) -> str:
 def renew(form: str) -> None:
     """Start a new instance of a form, whose widgets are empty."""
     st.session_state[f"form_{form}"] = uuid.uuid4().hex
-
-
-def stored_object(key: str, make: Callable[[], Value]) -> Value:
-    """Return the object that this session stores under a key; the first call makes it."""
-    if key not in st.session_state:
-        st.session_state[key] = make()
-    value: Value = st.session_state[key]
-    return value
 
 
 def set_message(text: str, *, tone: Tone = "info", undo: Callable[[], None] | None = None) -> None:

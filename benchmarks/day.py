@@ -165,7 +165,7 @@ def own_journey(
         Files of the structures to predict.
     """
     visitor.open(address)
-    visitor.press("Upload your own structures")
+    visitor.press("Train on gaps that I know")
     visitor.choose_files(structures, gaps)
     visitor.press("Check the files")
     visitor.see(LEARNED)

@@ -46,9 +46,10 @@ def domain_counts(counts: Mapping[str, int]) -> str:
     """
     like, far, elements, outside = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS, OUTSIDE))
     unlike = counts.get(UNLIKE, 0)
-    outside_text = f", {outside:,} with a baseline or levels outside its range" if outside else ""
-    several = " (some for several reasons)" if far + elements + outside > unlike else ""
-    return (
-        f"Domain: {like:,} like the training set, {unlike:,} not: {far:,} far from it, "
-        f"{elements:,} with elements that it lacks or hardly has{outside_text}{several}."
-    )
+    reasons = {
+        "far from it": far,
+        "with elements that it lacks or hardly has": elements,
+        "with a baseline or levels outside its range": outside,
+    }
+    text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+    return f"{like:,} are like the training set, {unlike:,} are not{text and f': {text}'}."

@@ -112,9 +112,9 @@ def of_a_potential() -> SourceTraining:
 @pytest.mark.parametrize(
     ("training", "words"),
     [
-        (any_crystals, "MBTR"),
-        (of_graphs, "readout of a graph network"),
-        (of_a_potential, "a pretrained potential"),
+        (any_crystals, "features"),
+        (of_graphs, "**Graph network**"),
+        (of_a_potential, "**Pretrained potential**"),
     ],
 )
 def test_source_of_every_kind_is_listed_and_transferred_from(

@@ -328,7 +328,7 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
     at.session_state[f"care-{dataset}"] = True
     at.run()
     text = texts(at)
-    assert "of at most 10 GB" in text
+    assert "Its files take " in text
     click(at, "Delete this data set")
     assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
     workspace.jobs.request_cancel(workspace.id, job.id)

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.starting import FIRST_ANSWER, Started, start_transfer
+from bandgap.jobs.starting import Started, start_transfer
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest

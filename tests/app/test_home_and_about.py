@@ -40,7 +40,7 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(
 
 
 def test_empty_home_leads_to_the_upload(visit: Visit, workspace: Workspace) -> None:
-    at = click(visit("home"), "Upload your own structures")
+    at = click(visit("home"), "Train on gaps that I know")
     assert at.title[0].value == "Data"
     assert workspace.jobs.jobs(workspace.id) == []
 
@@ -198,4 +198,4 @@ def test_about_names_versions_and_room(visit: Visit, workspace: Workspace) -> No
     (folder / "posterior.bin").write_bytes(bytes(1_500_000))
     at = visit("about", run=run)
     assert "Jobs compute on: cpu" in texts(at) and "and 1.5 MB of runs" in texts(at)
-    assert "numpy" in list(at.dataframe[0].value["package"])
+    assert "numpy 2" in texts(at)

@@ -43,12 +43,10 @@ def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
     "config",
     [
         {},
-        {"gap_eV": st.column_config.Column("gap (eV)", width=70)},
-        {"gap_eV": st.column_config.NumberColumn("gap (eV)", help="of the crystal")},
         {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")},
         {"gap_eV": None},
     ],
-    ids=["no settings", "any column", "number", "printf", "hidden"],
+    ids=["no settings", "printf", "hidden"],
 )
 def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: object) -> None:
     settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]

@@ -90,10 +90,3 @@ def test_table_has_a_button_for_its_csv_below_it_without_the_pictures() -> None:
     (button,) = at.get("download_button")
     assert button.proto.label == "Download the table (CSV)"
     assert list(at.dataframe[0].value.columns) == [tables.PICTURE, "layer", "tau"]
-
-
-def test_column_of_run_names_is_as_wide_as_the_longest_one_up_to_a_limit() -> None:
-    name = "Bayesian transfer, penalized complexity, copy 1"
-    assert tables.name_width([name, "Ridge"], least=228) >= 6.4 * len(name)
-    assert tables.name_width(["Ridge"], least=228) == 228
-    assert tables.name_width(["x" * 500], least=228) == 420

@@ -77,7 +77,7 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     assert "tested on different crystals" not in text and "got other structures or gaps" not in text
     (flag,) = [w.value for w in compared.warning if "left out" in w.value]
     assert "Ridge output layer, 20 mixed" in flag
-    assert "left out 12 of 52 labelled structures of mixed, Fine\\-tuning, " in flag
+    assert "left out 12 of 52 labelled structures of mixed, Fine-tuning, " in flag
     assert "not every method takes elements that the source model lacks." in flag
     assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]

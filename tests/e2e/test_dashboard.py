@@ -177,7 +177,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     workspace, _ = dashboard.new_workspace(name="crystals")
     page.goto(dashboard.at(ws=workspace))
     expect_settled(page, "Home")
-    tab_to(page, page.get_by_role("button", name="Train a model"))
+    tab_to(page, page.get_by_role("button", name="Train on these"))
     page.keyboard.press("Enter")
     expect_settled(page, "Train")
     stops = tab_to(page, page.get_by_label("Labelled structures", exact=True))

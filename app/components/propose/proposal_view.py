@@ -5,16 +5,11 @@ import base64
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, tables, words
+from app.components.shared import downloads, frame, tables, words
 from app.components.shared.structure_view import draw_structure
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.proposals import MOLECULES, SHAPES, StoredProposals
 from bandgap.predictions.window import Window
-
-_COLUMNS = (
-    *("rank", "p_window", "mean_eV", "smiles", "known", "lower_eV", "upper_eV"),
-    "sa_score",
-)
 
 
 def proposal_view(proposals: StoredProposals, *, name: str) -> None:
@@ -25,31 +20,29 @@ def proposal_view(proposals: StoredProposals, *, name: str) -> None:
     expected = float(table["p_window"].sum())
     st.markdown(
         f"**{words.count(n_new, 'new molecule')}** and {len(table) - n_new:,} known; "
-        f"{expected:.1f} of them are expected to have a gap of {window.label}.",
-        width=720,
+        f"{expected:.1f} of them are expected to have a gap of {window.label}."
     )
     warning = str(proposals.description.get("warning", ""))
-    if warning:
-        st.warning(words.escaped(warning), width=720)
+    frame.warn([warning])
     # The last one is what the list cannot know: the packing.
     notes = [str(note) for note in proposals.description.get("notes", ()) if note != warning]
     for note in notes[-1:]:
-        st.caption(words.escaped(note), width=720)
+        st.caption(words.escaped(note))
     row = tables.pick(
         _with_drawings(proposals),
         alt="Proposed molecules, best first",
-        columns=_column_settings(),
+        columns=_COLUMNS,
         key=f"proposed-{proposals.folder.name}",
         rows=8,
     )
-    with st.container(horizontal=True):
+    with frame.row():
         downloads.csv_button("Download this list (CSV)", lambda: table, f"{name}.csv")
         downloads.file_button(
             "Molecules (extXYZ)",
             (proposals.folder / MOLECULES).read_bytes,
             f"{name}.extxyz",
         )
-    with st.expander("How the list was made", width=720):
+    with st.expander("How the list was made"):
         for note in notes[:-1]:
             st.caption(words.escaped(note))
     if row is not None:
@@ -73,25 +66,22 @@ def _with_drawings(proposals: StoredProposals) -> pd.DataFrame:
     return tables.with_pictures(columns, addresses)
 
 
-def _column_settings() -> dict[str, object]:
-    config = st.column_config
-    return {
-        tables.PICTURE: config.ImageColumn(
-            "formula", width=92, help="Double-click a formula to enlarge it."
-        ),
-        "rank": tables.column("rank", 50),
-        "smiles": tables.column("SMILES", 200),
-        "known": tables.column("known", 60, help="Among the molecules learned from."),
-        "p_window": tables.column(
-            "in the window", 90, "%.0f %%", "Probability that the gap lies in the window."
-        ),
-        "mean_eV": tables.column("gap (eV)", 70, "%.2f", Quantity.MEAN.help),
-        "lower_eV": tables.column("from (eV)", 70, "%.2f", Quantity.LOWER.help),
-        "upper_eV": tables.column("to (eV)", 70, "%.2f", Quantity.UPPER.help),
-        "sa_score": tables.column(
-            "synthesis (1-10)",
-            110,
-            "%.1f",
-            "Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
-        ),
-    }
+_COLUMNS = {
+    tables.PICTURE: st.column_config.ImageColumn(
+        "formula", width=92, help="Double-click a formula to enlarge it."
+    ),
+    "rank": tables.column("rank"),
+    "p_window": tables.column(
+        "in the window", format="%.0f %%", help="Probability that the gap lies in the window."
+    ),
+    "mean_eV": tables.column("gap (eV)", format="%.2f", help=Quantity.MEAN.help),
+    "smiles": tables.column("SMILES", 200),
+    "known": tables.column("known", help="Among the molecules learned from."),
+    "lower_eV": tables.column("from (eV)", format="%.2f", help=Quantity.LOWER.help),
+    "upper_eV": tables.column("to (eV)", format="%.2f", help=Quantity.UPPER.help),
+    "sa_score": tables.column(
+        "synthesis (1-10)",
+        format="%.1f",
+        help="Score of synthetic accessibility, 1 easy to 10 difficult. No promise.",
+    ),
+}

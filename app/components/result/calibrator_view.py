@@ -47,13 +47,13 @@ def calibrate_button(result: RunResult) -> None:
 
 def calibrator_view(result: RunResult) -> None:
     """Draw the stored calibrator with its effect on other crystals, or the form that fits one."""
-    if result.calibrator_problem:
-        st.error(words.escaped_sentence(result.calibrator_problem), icon=":material/error:")
+    if result.calibrator_problem is not None:
+        frame.problem(result.calibrator_problem)
     calibrator = result.calibrator
     if calibrator is not None:
-        st.markdown(f"{calibrator.sentence} {change_sentence(calibrator)}", width=720)
+        st.markdown(f"{calibrator.sentence} {change_sentence(calibrator)}")
         frame.warn([worse_sentence(calibrator, result.heldout)])
-    if calibrator is not None or result.calibrator_problem:
+    if calibrator is not None or result.calibrator_problem is not None:
         if st.button("Remove the calibrator", help="The run's own intervals are shown again."):
             carry_out(partial(_remove, result), "The calibrator was removed.")
         return

@@ -27,7 +27,7 @@ from bandgap.storage.run_archives import run_archive
 def details_view(result: RunResult) -> None:
     """Draw the downloads and all that is rarely asked of a run."""
     _downloads(result)
-    st.markdown(split_text(result), width=720)
+    st.markdown(split_text(result))
     _near_copies(result)
     learning_view(result)
     manifest = result.files.manifest
@@ -106,7 +106,7 @@ def _downloads(result: RunResult) -> None:
     inputs: Callable[[], dict[str, Path | bytes]] = dict
     if dataset is not None:
         inputs = partial(run_inputs, library, run, dataset, result.files.manifest)
-    with st.container(horizontal=True):
+    with frame.row():
         if find_browser() is not None:
             page = report_page(run)
             downloads.file_button(

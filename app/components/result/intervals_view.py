@@ -40,9 +40,7 @@ def intervals_view(result: RunResult) -> None:
         inside = share_inside(heldout, level, kind)
         has_metals = heldout.predictions.p_metal is not None and kind == "prediction"
         text = coverage_sentence(curve, level, kind, inside=inside if has_metals else None)
-        st.markdown(
-            text + (semiconductors_sentence(heldout, level) if has_metals else ""), width=720
-        )
+        st.markdown(text + (semiconductors_sentence(heldout, level) if has_metals else ""))
         _figures(curve, heldout, before, level=level, kind=kind)
     calibrator_view(result)
 

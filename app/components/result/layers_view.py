@@ -12,6 +12,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.run_files import RunFiles
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
+from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.storage.manifests import posterior_kinds
 
 LEAST_EBFMI = 0.3  # Betancourt (2016)
@@ -28,11 +29,11 @@ def layers_label(files: RunFiles) -> str:
 def layers_view(result: RunResult) -> None:
     """Draw what the run learned, and whether its chains agree."""
     files = result.files
-    frame.warn(files.scales_equal_to_prior)
+    frame.warn(equal_to_prior(files.diagnostics.get("scales", ())))
     if "metals" in posterior_kinds(files.manifest):
         st.caption("Below are the gaps of the semiconductors; a classifier knows the metals.")
     for text in _sentences(files):
-        st.markdown(text, width=720)
+        st.markdown(text)
     if "c" in files.draws:
         _layers(files)
     if files.rhat:
@@ -54,8 +55,7 @@ def _sentences(files: RunFiles) -> list[str]:
 def _layers(files: RunFiles) -> None:
     """Draw which layers correct the gap, and the posterior of the layer weights."""
     st.markdown(
-        learned_words.layer_sentence(files.correction, n=files.n),
-        width=720,
+        learned_words.layer_sentence(files.diagnostics.get("correction"), n=files.n),
         help=learned_words.CORRECTION_HELP
         + help_link("explanation/reading-a-result", "Which layers correct the source model"),
     )
@@ -81,7 +81,6 @@ def _chains(result: RunResult) -> None:
     if result.verdict.chains_agree:  # otherwise it is a warning at the top, with the next step
         st.markdown(
             learned_words.convergence_sentence(files),
-            width=720,
             help=f"{Quantity.RHAT.help} {Quantity.ESS.help}"
             + help_link("tutorials/reading-a-posterior", "First: have the chains settled?"),
         )

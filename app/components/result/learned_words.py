@@ -128,9 +128,9 @@ def convergence_sentence(files: RunFiles) -> str:
         f"Chains agree (R-hat {files.rhat[worst_of(files.rhat)]:.3f}, "
         f"{min(files.ess.values()):,.0f} effective draws)."
     )
-    if files.divergences:
+    if divergences := files.figures.get("divergences"):
         text += (
-            f" {files.divergences:,} divergent trajectories: the posterior may have a corner that "
+            f" {divergences:,.0f} divergent trajectories: the posterior may have a corner that "
             "was not visited."
         )
     return text

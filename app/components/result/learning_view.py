@@ -79,7 +79,6 @@ def _button(result: RunResult) -> None:
     )
     if st.button(
         f"Measure the learning curve (at most about {rounded(n_fits * fit_s + 5)})",
-        icon=":material/trending_down:",
         key=f"curve-{result.run.id}",
         help=f"{n_fits} fits in the background; the run itself is not changed."
         + help_link("explanation/reading-a-result", "Would more labels help?"),
@@ -100,7 +99,6 @@ def _curve(result: RunResult, curve: LearningCurve) -> None:
     )
     st.markdown(
         f"**{words.escaped_sentence(curve.sentence(more))}**",
-        width=720,
         help="RMSE on structures like the held-out ones, by a power law through the measured "
         "errors; in brackets its 95 % range by a bootstrap. More labels are of the same kind, "
         "drawn at random." + help_link("explanation/reading-a-result", "Would more labels help?"),

@@ -11,7 +11,7 @@ from app.components.result import calibrator_view
 from app.components.result.more_draws import more_draws
 from app.components.result.report_button import parent_title, report_button
 from app.components.result.run_result import RunResult
-from app.components.shared import stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
 from app.components.shared.advice import advice
 from app.components.shared.estimate_words import rounded
@@ -37,7 +37,7 @@ def verdict_view(result: RunResult) -> None:
     """Draw the badge and the sentence of the verdict."""
     verdict = result.verdict
     colour, icon = BADGES[verdict.state]
-    with st.container(horizontal=True):
+    with frame.row():
         st.badge(verdict.word, icon=icon, color=colour)
         if result.near_copies:
             st.badge(
@@ -47,7 +47,6 @@ def verdict_view(result: RunResult) -> None:
             )
     st.markdown(
         f"**{words.escaped_sentence(verdict.sentence)}**",
-        width=720,
         help=f"{Quantity.RMSE.help} {Quantity.COVERAGE.help}"
         + help_link("explanation/reading-a-result", "The line at the top"),
     )
@@ -56,7 +55,7 @@ def verdict_view(result: RunResult) -> None:
 def next_step_view(result: RunResult) -> Step:
     """Draw the one primary button of the page, and why it is the next step; return the step."""
     step = advice("result", result.run.dataset, result.run)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         if step == OF_VERDICT["more draws"]:
             more_draws(result, kind="primary")
         elif step == OF_VERDICT["refit"]:
@@ -71,7 +70,7 @@ def next_step_view(result: RunResult) -> Step:
             )
         report_button(result.run)
     if step.page == "result":
-        st.caption(step.reason, width=720)
+        st.caption(step.reason)
     return step
 
 
@@ -79,7 +78,7 @@ def refit_caption(result: RunResult) -> None:
     """Draw whose test a refitted run reports; nothing for other runs."""
     if result.is_refit:
         text = refit_sentence(result.files.manifest, parent=parent_title(result.run))
-        st.caption(text, width=720)
+        st.caption(text)
 
 
 def _refit_button(result: RunResult) -> None:

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from app import session
 from app.components.shared import tables, words
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import BandgapError
@@ -70,11 +69,9 @@ class Attempt:
         self._has_ended.clear()
 
 
-def csv_button(
-    label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = ""
-) -> None:
-    """Offer a table as a CSV file of this name; the table is made on request."""
-    file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
+def csv_button(label: str, make: Callable[[], pd.DataFrame], name: str, **options: Any) -> None:
+    """Offer a table as a CSV file of this name, as `file_button` does."""
+    file_button(label, lambda: csv_text(make()).encode(), name, **options)
 
 
 def table_with_csv(
@@ -97,13 +94,7 @@ def table_with_csv(
 
 def table_csv(make: Callable[[], pd.DataFrame], name: str) -> None:
     """Offer the table above as a CSV file of this name, by a button without a border."""
-    file_button(
-        "Download the table (CSV)",
-        lambda: csv_text(make()).encode(),
-        name,
-        key=f"csv-{name}",
-        kind="tertiary",
-    )
+    csv_button("Download the table (CSV)", make, name, key=f"csv-{name}", kind="tertiary")
 
 
 @st.fragment
@@ -120,7 +111,7 @@ def file_button(
 
     The suffix of its name determines the MIME type.
     """
-    attempt = session.stored_object(f"download-{key or label}-{name}", Attempt)
+    attempt: Attempt = st.session_state.setdefault(f"download-{key or label}-{name}", Attempt())
     pressed = st.download_button(
         label,
         data=lambda: attempt.make(make, name),

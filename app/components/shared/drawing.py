@@ -12,7 +12,7 @@ from app.components.shared import downloads, frame, tables
 from app.components.shared.paper_figure import paper_figure
 from bandgap import plots
 
-_CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 
 
 def figure(
@@ -23,7 +23,7 @@ def figure(
     A popover below it offers the figure for a paper.
     """
     fig = drawn(make, *args, **options)
-    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=_CONFIG, alt=alt)
+    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=CONFIG, alt=alt)
     if caption:
         st.caption(caption)
     paper_figure(fig, key=key)

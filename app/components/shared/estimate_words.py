@@ -1,21 +1,20 @@
 """Messages on the estimated time of transfers and trainings, with the data behind the estimate."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from app.components.shared import words
 from bandgap.jobs.estimates import Estimate
 
 
-def estimate_help(estimates: Sequence[Estimate], *, device: Literal["cpu", "cuda"] = "cpu") -> str:
+def estimate_help(estimates: Sequence[Estimate]) -> str:
     """Return the range of the total time of transfers one after another, and what it rests on."""
     bases = []
     if n_runs := sum(estimate.runs for estimate in estimates):
         bases.append(f"{words.count(n_runs, 'earlier run')} of the same kind on this server")
     caveat = ""
     if not all(estimate.runs for estimate in estimates):
-        bases.append("costs measured on another machine with two cores")
-        caveat = f" {_FIRST_TIME}" + (f" {_NO_GPU}" if device == "cuda" else "")
+        bases.append("costs measured on two cores of another machine, without a GPU")
+        caveat = f" {_FIRST_TIME}"
     return f"{words.sentence(_range(estimates))}, by {' and '.join(bases)}.{caveat}"
 
 
@@ -46,7 +45,6 @@ _FIRST_TIME = (
     "Descriptors and electron levels that are computed for the first time take longer: some "
     "milliseconds an atom with a potential or with tight binding."
 )
-_NO_GPU = "These costs are of a CPU; there is no estimate for a GPU yet."
 _FIRST_TRAINING = (
     "How long it takes is not known before the first training of this kind on this server: minutes "
     "with some thousand structures on a CPU, an hour or more with some ten thousand."

@@ -5,7 +5,7 @@ import time
 import streamlit as st
 
 from app import session
-from app.components.shared import stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import rounded
 from app.components.shared.live_curves import live_curves
@@ -51,26 +51,19 @@ def unfinished(job: Job | None) -> bool:
 
 def _running(job: Job) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
-        left_column, right_column = st.columns([4, 1], vertical_alignment="center")
-        left_column.markdown(f"**{words.escaped(job.title)}**")
-        if right_column.button(
-            "Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"
-        ):
+        with frame.row():
+            st.markdown(f"**{words.escaped(job.title)}**")
+            pressed = st.button("Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested)
+        if pressed:
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
-            _waiting(job)
+            status = worker_status(stores.jobs().database)
+            place = queue_place(stores.jobs(), stores.library(), job)
+            st.write(place_sentence(place) if status.alive else words.no_worker(status.age_s))
         elif job.cancel_requested:
             st.write("Ending the computation; this takes up to 15 s.")
         else:
             _progress(job)
-
-
-def _waiting(job: Job) -> None:
-    status = worker_status(stores.jobs().database)
-    if not status.alive:
-        st.write(words.no_worker(status.age_s))
-    else:
-        st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
 
 
 def place_sentence(place: QueuePlace) -> str:
@@ -88,22 +81,21 @@ def _progress(job: Job) -> None:
     events = stores.jobs().events(job.id, last=LOOK_BACK)
     last = next((event for event in reversed(events) if event.kind == "progress"), None)
     if last is None:
-        st.write("Loading the libraries; this takes a few seconds.")
+        spent = words.duration(time.time() - (job.started or job.created))
+        st.write(f"Loading the libraries, for {spent}; this can take half a minute.")
         return
     update = last.update
-    phase = update.phase[:1].upper() + update.phase[1:]
-    line = f"{phase} · {words.progress_line(last, now=time.time())}"
+    line = f"{words.sentence(update.phase)} · {words.progress_line(last, now=time.time())}"
     if update.total:
         st.progress(min(update.done / update.total, 1.0), text=line)
     else:
         st.write(line)
     if figures := words.value_line(last):
         st.markdown(figures)
-    live_curves(job)
+        live_curves(job)
     spent = words.duration(time.time() - (job.started or job.created))
-    st.caption(
-        " · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))]))
-    )
+    messages = [event.update.message for event in events if event.update.message]
+    st.caption(" · ".join([f"running for {spent}", *map(words.escaped, messages[-1:])]))
 
 
 def _ended(job: Job) -> None:

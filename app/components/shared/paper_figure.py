@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.shared import downloads
+from app.components.shared import downloads, frame
 from bandgap.foundation.browsers import find_browser
 from bandgap.plots.publication import (
     COLUMN_CM,
@@ -47,7 +47,7 @@ def paper_figure(fig: Any, *, key: str) -> None:
         width = st.radio("Width", list(WIDTHS), key=f"paper-width-{key}")
         width_cm = WIDTHS[width]
         exports = find_browser() is not None
-        with st.container(horizontal=True):
+        with frame.row():
             for file_format in FORMATS if exports else ():
                 downloads.file_button(
                     file_format.upper(),

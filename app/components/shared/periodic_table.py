@@ -79,22 +79,16 @@ def periodic_table(
         "label": label,
         "selected": [symbol for symbol in chosen_symbols if symbol in cells],
         "cells": [
-            _cell(number, symbol, cells.get(symbol), by_symbol.get(symbol))
+            {
+                "symbol": symbol,
+                "row": place_of(number)[0],
+                "column": place_of(number)[1],
+                "share": by_symbol.get(symbol),
+                "title": cells[symbol].title if symbol in cells else symbol,
+            }
             for number, symbol in enumerate(ELEMENTS, start=1)
         ],
     }
     mount = st.components.v2.component("bandgap-periodic-table", html=_HTML, css=STYLE, js=SCRIPT)
-    mount(key=key, data=data, on_elements_change=_do_nothing)
+    mount(key=key, data=data, on_elements_change=lambda: None)
     return tuple(data["selected"])
-
-
-def _cell(
-    number: int, symbol: str, cell: ElementCell | None, share: float | None
-) -> dict[str, object]:
-    row, column = place_of(number)
-    title = symbol if cell is None else cell.title
-    return {"symbol": symbol, "row": row, "column": column, "share": share, "title": title}
-
-
-def _do_nothing() -> None:
-    """Do nothing; Streamlit needs a callback, but the value is read before drawing."""

@@ -1,7 +1,6 @@
 """Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,12 +19,10 @@ from bandgap.evaluation.near_copies import CAUSE
 from bandgap.evaluation.run_tables import StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError
-from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions
-from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
 from bandgap.storage.manifests import RECORD, SUMMARIES, posterior_of_method
 
 
@@ -52,11 +49,6 @@ class RunFiles:
     def diagnostics(self) -> dict[str, Any]:
         """Diagnostics of the fit."""
         return dict(self.manifest.get("diagnostics", {}))
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Errors and coverage on the held-out structures."""
-        return dict(self.manifest.get("metrics", {}))
 
     @property
     def n(self) -> int:
@@ -92,35 +84,10 @@ class RunFiles:
         return tuple(text for text in self.diagnostics.get("warnings", ()) if CAUSE not in text)
 
     @property
-    def scales_equal_to_prior(self) -> list[str]:
-        """A sentence for every scale whose posterior equals its prior."""
-        return equal_to_prior(self.diagnostics.get("scales", ()))
-
-    @property
-    def correction(self) -> dict[str, Any] | None:
-        """The correction of held-out gaps by layer (`posterior.layer_parts`), if it is stored."""
-        return self.diagnostics.get("correction")
-
-    @property
-    def left_out(self) -> str:
-        """Number of labelled structures that the run left out, which and why; else empty."""
-        return left_out_sentence(self.manifest)
-
-    @property
-    def copies(self) -> str:
-        """How many labelled structures repeat another one under a different id; empty if none."""
-        return copies_of_run_sentence(self.manifest)
-
-    @property
     def figures(self) -> dict[str, float]:
         """Figures of the fit by name, such as divergences, ebfmi_min and nll_alpha_10."""
         figures = self.diagnostics.items()
         return {name: value for name, value in figures if isinstance(value, (int, float))}
-
-    @property
-    def divergences(self) -> int:
-        """Number of divergent trajectories after warm-up."""
-        return int(self.figures.get("divergences", 0))
 
     @property
     def members(self) -> int:
@@ -248,20 +215,13 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
 class RunSummary:
     """The figures of a run in the list of runs; NaN where the run has none.
 
-    Coverage and width are those of 95 % prediction intervals without a calibrator, `n` is the
-    number of labels that it learned from and `time_s` the duration of the whole transfer.
+    The coverage is that of 95 % prediction intervals without a calibrator, `n` is the number of
+    labels that it learned from.
     """
 
     rmse_eV: float = math.nan
     coverage: float = math.nan
-    width_eV: float = math.nan
     n: int | None = None
-    time_s: float = math.nan
-
-
-def run_summaries(run_ids: Iterable[str]) -> list[RunSummary]:
-    """Return the figures of finished runs for the list of runs, empty ones for a damaged run."""
-    return [run_summary(run_id) for run_id in run_ids]
 
 
 def run_summary(run_id: str) -> RunSummary:
@@ -273,18 +233,11 @@ def run_summary(run_id: str) -> RunSummary:
 def _summary(folder: str) -> RunSummary:
     try:
         manifest = read_json(Path(folder) / "manifest.json")
-        time_s = _finite(manifest.get("elapsed_s", {}).get("all"))
         n = len(manifest["split"]["train"])
         if "refit" in manifest:  # its error is that of its parent
-            return RunSummary(n=n, time_s=time_s)
+            return RunSummary(n=n)
         metrics = manifest["metrics"]
-        return RunSummary(
-            rmse_eV=_finite(metrics.get("rmse_eV")),
-            coverage=_finite(metrics.get("coverage_95")),
-            width_eV=_finite(metrics.get("width_95_eV")),
-            n=n,
-            time_s=time_s,
-        )
+        return RunSummary(_finite(metrics.get("rmse_eV")), _finite(metrics.get("coverage_95")), n)
     except DAMAGE:
         return RunSummary()
 

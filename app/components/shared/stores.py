@@ -3,8 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
@@ -41,17 +40,17 @@ def stored_table(upload: Any) -> str:
 
 def jobs() -> JobStore:
     """Return the table of jobs."""
-    return _jobs(os.environ.get("BANDGAP_HOME", ""))
+    return _stores(os.environ.get("BANDGAP_HOME", ""))[0]
 
 
 def library() -> Library:
     """Return the store of data sets, runs and the catalogue of methods and sources."""
-    return _library(os.environ.get("BANDGAP_HOME", ""))
+    return _stores(os.environ.get("BANDGAP_HOME", ""))[1]
 
 
-def has_workspace(workspace: str) -> bool:
-    """Return whether this server has a workspace of this id."""
-    return workspaces.has_workspace(library(), workspace)
+def datasets() -> dict[str, Dataset]:
+    """Return the data sets of the visitor's workspace by id, newest first."""
+    return {dataset.id: dataset for dataset in library().datasets(session.workspace())}
 
 
 def open_workspace(workspace: str) -> None:
@@ -63,11 +62,6 @@ def open_workspace(workspace: str) -> None:
         workspaces.open_workspace(library(), workspace)
     except StoreError:
         log.warning("the new workspace could not be stored", exc_info=True)
-
-
-def kept_open() -> AbstractContextManager[None]:
-    """Keep one connection to the store for what is read in this context."""
-    return library().database.kept_open()
 
 
 def shipped_run() -> RunRow:
@@ -118,11 +112,12 @@ def dataset_names(workspace: str) -> dict[str, str]:
     return elsewhere | deleted | dataset_labels(library().datasets(workspace))
 
 
-def dataset_labels(datasets: Sequence[Dataset]) -> dict[str, str]:
+def dataset_labels(datasets: Iterable[Dataset]) -> dict[str, str]:
     """Return a distinct name of each data set by id; those of one name get the time of upload."""
-    details = [{"uploaded": f"added {words.moment(dataset.created)}"} for dataset in datasets]
-    names = distinct_labels([dataset.name for dataset in datasets], details)
-    return dict(zip((dataset.id for dataset in datasets), names, strict=True))
+    rows = list(datasets)
+    details = [{"uploaded": f"added {words.moment(row.created)}"} for row in rows]
+    names = distinct_labels([row.name for row in rows], details)
+    return {row.id: name for row, name in zip(rows, names, strict=True)}
 
 
 def device_of(setting: str) -> Literal["cpu", "cuda"]:
@@ -144,13 +139,9 @@ def rdkit_missing() -> bool:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _jobs(folder: str) -> JobStore:
-    return JobStore(open_home(folder or None))
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _library(folder: str) -> Library:
-    return Library(open_home(folder or None))
+def _stores(folder: str) -> tuple[JobStore, Library]:
+    home = open_home(folder or None)
+    return JobStore(home), Library(home)
 
 
 def numbers(dataset: Dataset) -> dict[str, int]:

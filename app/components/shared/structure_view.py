@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, tables, words
+from app.components.shared import downloads, frame, tables, words
 from app.components.structures.viewer import draw_shape
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.quantities import Quantity
@@ -29,15 +29,14 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     """Draw the structure of a row and its numbers; return False if its file cannot be read."""
     st.markdown(f"**{words.escaped(verdict.id)}** {words.escaped(verdict.formula)}")
     if verdict.status == "refused":
-        st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
+        frame.warn([f"Refused: {verdict.problem}"])
         st.caption(words.escaped(verdict.file))
         return True
     shape = _shape(path, row)
     if shape is None:
         return False
     _draw(shape, formula=verdict.formula, key=key)
-    if verdict.problem:
-        st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
+    frame.warn([words.sentence(verdict.problem)])
     with st.expander(f"Numbers and {words.count(shape.numbers.size, 'atom')}", key=f"of-{key}"):
         numbers = structure_numbers(shape, verdict)
         table = pd.DataFrame({"quantity": list(numbers), "value": list(numbers.values())})

@@ -1,10 +1,8 @@
 """Tables of the dashboard: data frames of rows of the store, and the settings of their columns."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -16,85 +14,50 @@ from bandgap.sources.cards import card_rows
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
 PICTURE = "picture"  # the column of addresses of `app.components.structures.pictures`
-ROW_HEIGHT = 34  # pixels of a row in a table that scrolls
-ROW_PIXELS = 33  # of a row as Streamlit draws it, and of the header
-FRAME_PIXELS = 3
-# Pixels of a row with a picture. Above 4 rem, which are 60 pixels, Streamlit wraps long texts.
+ROW_HEIGHT = 33  # pixels of a row as Streamlit draws it
+HEADER_HEIGHT = 36  # pixels of the header and the frame
+# Pixels of a row with a picture or wrapped texts. Above 4 rem, which are 60, Streamlit wraps texts.
 PICTURE_HEIGHT = 61
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
 def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Return one row per structure with its verdict: refused first, then warnings, then ready."""
-    ordered = sorted(verdicts, key=lambda v: _SORT[v.status])
-    return pd.DataFrame(
+    rows = [
         {
-            "id": [v.id for v in ordered],
-            "file": [v.file for v in ordered],
-            "status": [STATUS_WORDS[v.status] for v in ordered],
-            "gap_eV": np.array(
-                [np.nan if v.gap_eV is None else v.gap_eV for v in ordered], dtype=np.float64
-            ),
-            "problem": [v.problem for v in ordered],
-            "formula": [v.formula for v in ordered],
-            "n_atoms": pd.array([v.n_atoms or None for v in ordered], dtype="Int64"),
-            "periodic": [
-                ("crystal" if v.periodic else "molecule") if v.n_atoms else "" for v in ordered
-            ],
+            "id": v.id,
+            "file": v.file,
+            "status": STATUS_WORDS[v.status],
+            "gap_eV": v.gap_eV,
+            "problem": v.problem,
+            "formula": v.formula,
+            "n_atoms": v.n_atoms or None,
+            "periodic": ("crystal" if v.periodic else "molecule") if v.n_atoms else "",
         }
-    )
+        for v in sorted(verdicts, key=lambda v: _SORT[v.status])
+    ]
+    return pd.DataFrame(rows).astype({"gap_eV": "float64", "n_atoms": "Int64"})
 
 
 def run_frame(
     runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]
 ) -> pd.DataFrame:
     """Return one row per run: title, number of labels, state, data set, seed and start."""
-    return pd.DataFrame(
+    rows = [
         {
-            "run": [without_n(run.title, run) for run in runs],
-            "n": pd.array([run.request.n for run in runs], dtype="Int64"),
-            "state": [
-                words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs
-            ],
-            "data set": [datasets.get(run.dataset, "(deleted)") for run in runs],
-            "seed": [run.request.seed for run in runs],
-            "started": [
-                datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M")
-                for run in runs
-            ],
+            "run": run.title,
+            "n": run.request.n,
+            "state": words.STATES[jobs[run.job].state] if run.job in jobs else "unknown",
+            "data set": datasets.get(run.dataset, "(deleted)"),
+            "seed": run.request.seed,
+            "started": words.moment(run.created),
         }
-    )
-
-
-def without_n(label: str, run: RunRow) -> str:
-    """Return the name of a run without its number of labels, which has a column."""
-    return label.replace(f", n = {run.request.n}", "", 1)
+        for run in runs
+    ]
+    return pd.DataFrame(rows).astype({"n": "Int64"})
 
 
 _FLOAT_FORMAT = "%.6g"  # of columns without settings: six digits, without separators
-_RUN_WIDTHS = {"run": 280, "n": 50, "state": 80, "data set": 120, "seed": 50, "started": 100}
-_LETTER = 6.4  # pixels of a letter in a table, on average
-_LONGEST_NAME = 420  # pixels
-# Pixels of a column of names beside the numbers that a window of 400 pixels must show, too. Longer
-# names are wrapped.
-NARROW_NAME = 150
-
-
-def run_columns(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns of `run_frame`; that of the names is as wide as the longest one."""
-    widths = _RUN_WIDTHS | {"run": name_width(table["run"], least=_RUN_WIDTHS["run"])}
-    return {name: column(name, width) for name, width in widths.items()}
-
-
-def name_width(names: Iterable[str], *, least: int) -> int:
-    """Return the width in pixels of a column that shows the longest of the names."""
-    longest = 20 + int(_LETTER * max(map(len, names), default=0))
-    return min(max(least, longest), _LONGEST_NAME)
-
-
-def has_long_names(names: Iterable[str]) -> bool:
-    """Return whether a name does not fit one line of a column of `NARROW_NAME` pixels."""
-    return name_width(names, least=NARROW_NAME) > NARROW_NAME
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int | None] | None = None) -> None:
@@ -109,24 +72,33 @@ def show(
     alt: str,
     columns: Mapping[str, Any] | None = None,
     rows: int = 12,
-    wraps: bool = False,
-) -> None:
-    """Draw a table; one with more than `rows` rows gets a scrolling window of that height.
-
-    With `wraps` long texts are wrapped, in up to three lines.
-    """
-    _draw(table, columns, rows=rows, wraps=wraps, alt=alt)
+    **options: Any,
+) -> Any:
+    """Draw a table; one with more than `rows` rows gets a scrolling window of that height."""
+    pictures = {PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP)}
+    settings = (pictures if PICTURE in table else {}) | dict(columns or {})
+    row_height = PICTURE_HEIGHT if PICTURE in table else None
+    return st.dataframe(
+        table,
+        height=height(len(table), rows, row_height),
+        row_height=row_height,
+        column_config=_with_formats(table, settings),
+        hide_index=True,
+        placeholder="",
+        alt=alt,
+        **options,
+    )
 
 
 def pick(
     table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12
 ) -> int | None:
     """Draw a table in which one row can be marked, and return the position of the marked row."""
-    event = _draw(
+    event = show(
         table,
-        columns,
-        rows=rows,
         alt=alt,
+        columns=columns,
+        rows=rows,
         key=key,
         on_select="rerun",
         selection_mode="single-row",
@@ -134,42 +106,13 @@ def pick(
     return next((position for position in event.selection.rows if position < len(table)), None)
 
 
-def _draw(
-    table: pd.DataFrame,
-    columns: Mapping[str, Any] | None,
-    *,
-    rows: int,
-    wraps: bool = False,
-    **options: Any,
-) -> Any:
-    pictures = {PICTURE: st.column_config.ImageColumn("picture", width=92, help=_PICTURE_HELP)}
-    settings = (pictures if PICTURE in table else {}) | dict(columns or {})
-    return st.dataframe(
-        table,
-        height=height(table, rows, wraps=wraps),
-        row_height=row_height(table, wraps=wraps),
-        column_config=_with_formats(table, settings),
-        hide_index=True,
-        placeholder="",
-        **options,
-    )
+def height(n: int, rows: int, row_height: int | None) -> int:
+    """Return the height in pixels of a table of `n` rows, in which more than `rows` rows scroll.
 
-
-def height(table: pd.DataFrame, rows: int, *, wraps: bool = False) -> int:
-    """Return the height in pixels of a table in which more than `rows` rows scroll.
-
-    It is that of the content where all rows are shown. Stated as a number, it is reserved before
-    the browser has drawn the table, so that what is below does not move.
+    Stated as a number, it is reserved before the browser has drawn the table, so that what is below
+    does not move.
     """
-    pixels = row_height(table, wraps=wraps)
-    if len(table) <= rows:
-        return (pixels or ROW_PIXELS) * len(table) + ROW_PIXELS + FRAME_PIXELS
-    return (pixels or ROW_HEIGHT) * rows + ROW_HEIGHT
-
-
-def row_height(table: pd.DataFrame, *, wraps: bool = False) -> int | None:
-    """Return the height in pixels of a row with a picture or wrapped texts, None for a low row."""
-    return PICTURE_HEIGHT if wraps or PICTURE in table else None
+    return min(n, rows) * (row_height or ROW_HEIGHT) + HEADER_HEIGHT
 
 
 def _with_formats(table: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,25 +121,8 @@ def _with_formats(table: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, 
     Without one the browser decides on digits and separators: 1.234 in one language is 1,234 in
     another.
     """
-    settings = dict(columns)
-    for name in table.columns:
-        column = settings.get(name, {})
-        if column is None or not _is_of_floats(table[name]):
-            continue
-        type_settings = {"type": "number", **(column.get("type_config") or {})}
-        if type_settings["type"] == "number":
-            format = type_settings.get("format") or _FLOAT_FORMAT
-            settings[name] = {**column, "type_config": {**type_settings, "format": format}}
-    return settings
-
-
-def _is_of_floats(column: "pd.Series[Any]") -> bool:
-    values = column.dropna()
-    return pd.api.types.is_float_dtype(column) or (
-        column.dtype == object
-        and any(isinstance(value, float) for value in values)
-        and all(isinstance(value, int | float) for value in values)
-    )
+    floats = table.select_dtypes("float").columns
+    return {name: column(name, format=_FLOAT_FORMAT) for name in floats} | dict(columns)
 
 
 def with_pictures(
@@ -209,9 +135,9 @@ def with_pictures(
     if not any(addresses):
         return table
     pictures = pd.Series(list(addresses), index=table.index, dtype="str")
-    place = list(table.columns).index(after) + 1 if after else 0
-    columns = [table.iloc[:, :place], pictures.rename(PICTURE), table.iloc[:, place:]]
-    return pd.concat(columns, axis=1)
+    table = table.copy()
+    table.insert(list(table.columns).index(after) + 1 if after else 0, PICTURE, pictures)
+    return table
 
 
 def column(

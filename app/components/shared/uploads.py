@@ -30,7 +30,7 @@ from bandgap.structures.formats import NAMES
 ACCEPTED = f"{NAMES}, or a zip of these"
 LIMITS = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and "
-    f"{words.size(MAX_UPLOAD_BYTES)} together."
+    f"{words.size(MAX_UPLOAD_BYTES)} together"
 )
 TABLE_TYPES = ("csv", "tsv", "txt")
 
@@ -68,7 +68,11 @@ def choose_files(
         key=f"{form}-{label}-{session.form_key(form)}",
         help=f"Accepted: {accepted}." + link,
     )
-    return files if isinstance(files, list) else [files] if files else []
+    if not isinstance(files, list):
+        return [files] if files else []
+    if files:
+        st.caption(f"{words.count(len(files), 'file')} chosen.")
+    return files
 
 
 def choose_table(label: str, accepted: str, **options: Any) -> UploadedFile | None:
@@ -83,11 +87,11 @@ def stored_files(
     form: str,
     purpose: Purpose,
     then: Callable[[Dataset], Job],
-    name: str = "",
 ) -> Dataset | None:
     """Store the files of a form as a data set; the same form instance gives the same data set.
 
-    Where there are none, or they exceed the limits, the page says so and None is returned.
+    It is named after them. Where there are none, or they exceed the limits, the page says so and
+    None is returned.
 
     Parameters
     ----------
@@ -99,17 +103,18 @@ def stored_files(
         Purpose of the data set.
     then
         Submits the job of the data set.
-    name
-        Name of the data set; by default it is named after the files.
     """
     if not files:
         st.error(f"No file was chosen. Accepted: {accepted}.")
         return None
     contents = [(file.name, file.getvalue()) for file in files]
+    n_others = len(files) - 1
     try:
         dataset = stores.library().add_dataset(
             session.workspace(),
-            name.strip() or default_name([text for text, _ in contents]),
+            f"{files[0].name} and {words.count(n_others, 'more file')}"
+            if n_others
+            else files[0].name,
             purpose=purpose,
             dataset_id=str(uuid.UUID(session.form_key(form))),
             files=contents,
@@ -187,25 +192,16 @@ def add_demo(origin: Origin = "demo") -> None:
         title = f"Reading the {demo.dataset}"
         return stores.start("import_demo", title, subject=dataset.id, dataset=dataset.id)
 
-    library = stores.library()
-    workspace = session.workspace()
-    existing = [d for d in library.datasets(workspace) if d.origin == origin]
+    existing = [d for d in stores.datasets().values() if d.origin == origin]
     dataset = (
         existing[0]
         if existing
-        else library.add_dataset(workspace, demo.dataset, origin=origin, then=submit_import)
+        else stores.library().add_dataset(
+            session.workspace(), demo.dataset, origin=origin, then=submit_import
+        )
     )
     submit_import(dataset)
     session.choose("data", dataset.id)
     shipped = {NO_SOURCE, MODEL, *(other.source for other in DEMOS.values())}
     if session.selected_id("source") in shipped:
         session.choose("source", "")
-
-
-def default_name(names: Sequence[str]) -> str:
-    """Return the default name of a data set: its first file and the number of other files."""
-    return (
-        names[0]
-        if len(names) == 1
-        else f"{names[0]} and {words.count(len(names) - 1, 'more file')}"
-    )

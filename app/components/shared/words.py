@@ -3,7 +3,6 @@
 import math
 import os
 import re
-from collections.abc import Sequence
 from datetime import datetime
 
 from bandgap.evaluation.metal_tables import THRESHOLD
@@ -20,15 +19,6 @@ STATES: dict[State, str] = {
     "failed": "failed",
     "finished": "finished",
     "interrupted": "interrupted",
-}
-STANDING: dict[State, str] = {
-    "queued": "is waiting",
-    "running": "is running",
-    "cancelling": "is being cancelled",
-    "cancelled": "was cancelled",
-    "failed": "has failed",
-    "finished": "is finished",
-    "interrupted": "was interrupted",
 }
 _MARKUP = re.compile(
     r"(`(?:bandgap |pip |--[a-z])[^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)"
@@ -148,15 +138,12 @@ def progress_line(event: Event, *, now: float) -> str:
 
 def value_line(event: Event) -> str:
     """Return the current figures without the rate, such as "R-hat 1.02 · acceptance 0.79"."""
-    figures = {name: value for name, value in event.update.values.items() if name != RATE}
+    units = {name: f" {quantity.unit}".rstrip() for name, quantity in _BY_COLUMN.items()}
     return " · ".join(
-        f"{figure_label(name)} {value:.3g}{_unit(name)}" for name, value in figures.items()
+        f"{figure_label(name)} {value:.3g}{units.get(name, '')}"
+        for name, value in event.update.values.items()
+        if name != RATE
     )
-
-
-def log_line(events: Sequence[Event]) -> str:
-    """Return the last log message of a job, or an empty text."""
-    return next((event.update.message for event in reversed(events) if event.update.message), "")
 
 
 def ending(job: Job, *, can_resume: bool = False) -> str:
@@ -208,8 +195,3 @@ def counts(numbers: dict[str, int]) -> str:
 def figure_label(name: str) -> str:
     """Return the label of a figure that a job reports, such as "R-hat" of rhat."""
     return _BY_COLUMN[name].label if name in _BY_COLUMN else name.replace("_", " ")
-
-
-def _unit(name: str) -> str:
-    quantity = _BY_COLUMN.get(name)
-    return f" {quantity.unit}" if quantity and quantity.unit else ""

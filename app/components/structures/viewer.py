@@ -69,7 +69,7 @@ def draw_shape(shape: Shape, *, label: str, file: str, key: str) -> None:
     mount(
         key=key,
         data=viewer_data(shape, n_cells=n_cells, label=label, file=file),
-        on_cells_change=_do_nothing,
+        on_cells_change=lambda: None,
     )
 
 
@@ -83,7 +83,11 @@ def _scene(content: str, n_cells: int, _shape: Shape) -> dict[str, Any]:
 
 def viewer_data(shape: Shape, *, n_cells: int, label: str, file: str) -> dict[str, Any]:
     """Return the data of the component."""
-    content = _content(shape)
+    digest = hashlib.blake2b(digest_size=12)
+    arrays = (shape.numbers, shape.positions, shape.cell, shape.pbc, shape.bonds, shape.shifts)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    content = digest.hexdigest()
     return _scene(content, n_cells, shape) | {
         "id": f"{content}-{n_cells}",
         "structure": content,
@@ -91,14 +95,6 @@ def viewer_data(shape: Shape, *, n_cells: int, label: str, file: str) -> dict[st
         "label": label,
         "file": re.sub(r"[^A-Za-z0-9._-]+", "_", file).strip("._")[:80] or "structure",
     }
-
-
-def _content(shape: Shape) -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    arrays = (shape.numbers, shape.positions, shape.cell, shape.pbc, shape.bonds, shape.shifts)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _component() -> Any:
@@ -115,7 +111,3 @@ def _component() -> Any:
         )
         manager.register_from_manifest(manifest, ASSETS.parent)
     return st.components.v2.component(NAME, html=HTML, css=STYLE, js=SCRIPT)
-
-
-def _do_nothing() -> None:
-    """Do nothing; Streamlit needs a callback, but the value is read before drawing."""

@@ -16,7 +16,7 @@ from bandgap.jobs.server_owner import is_server_owner
 from bandgap.jobs.workspaces import WorkspaceSummary, all_workspaces, is_filled, workspaces_of
 
 SCRIPT = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
-_KEY = "browser"
+_KEY = "browser"  # hidden by `document.py`, as it displays nothing
 
 
 def browser_memory(*, redraw: bool) -> None:
@@ -43,17 +43,12 @@ def _memory(whole_page: list[bool], *, redraw: bool) -> None:
         "known": known_ids,
     }
     mount = st.components.v2.component("bandgap-browser", js=SCRIPT)
-    reported = mount(key=_KEY, data=data, on_workspaces_change=_do_nothing).get("workspaces")
+    reported = mount(key=_KEY, data=data, on_workspaces_change=lambda: None).get("workspaces")
     if reported is None or reported == known_ids:
         return
     session.take_report(reported)
     if redraw and not whole_page:
         st.rerun()
-
-
-def hiding_css() -> str:
-    """Return the style that hides the component, which displays nothing."""
-    return f".st-key-{_KEY} {{ display: none }}"
 
 
 def other_workspaces() -> Sequence[WorkspaceSummary]:
@@ -81,7 +76,3 @@ def _workspace_to_remember() -> str:
     ):
         return ""
     return workspace
-
-
-def _do_nothing() -> None:
-    """Do nothing; Streamlit needs a callback, but the value is read after drawing."""

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import session
-from app.components.shared import stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import rename_form
 from app.components.workspaces.browser import other_workspaces
 from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
 
-SHOWN = 5  # workspaces in the list; earlier ones are in an expander
 # Letters of an unknown id that are displayed: enough to recognise it, but not the whole id, which
 # would open the workspace to anyone with a picture of the page.
 SHOWN_LETTERS = 16
@@ -21,10 +20,7 @@ SHOWN_LETTERS = 16
 def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
     """Offer the workspaces to a visitor without an address; the last changed one is highlighted."""
     st.subheader("Continue", anchor=False)
-    _rows(workspaces[:SHOWN], primary=True)
-    if earlier := workspaces[SHOWN:]:
-        with st.expander(words.count(len(earlier), "earlier workspace")):
-            _rows(earlier)
+    _rows(workspaces, primary=True)
 
 
 def workspaces_section() -> None:
@@ -32,7 +28,9 @@ def workspaces_section() -> None:
     current = session.workspace()
     workspaces = other_workspaces()
     name = workspace_name(stores.library(), current)
-    with st.expander(_title(name, len(workspaces))):
+    called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
+    others = f", continue one of {words.count(len(workspaces), 'other')}" if workspaces else ""
+    with st.expander(f"{called} (rename it{others}, start a new one)"):
         st.caption(
             "Keep this page's address: it is the key to your workspace, from another browser, too. "
             "Whoever has it sees what is in it."
@@ -45,12 +43,11 @@ def workspaces_section() -> None:
             max_chars=MAX_NAME,
         )
         # Above the rows, which may appear late: a button that moves misses a click.
-        with st.container(horizontal=True):
+        with frame.row():
             start_button()
             st.button(
                 "Forget all workspaces in this browser",
                 help=_FORGET_HELP,
-                icon=":material/visibility_off:",
                 on_click=session.forget_workspaces,
             )
         _rows(workspaces)
@@ -62,11 +59,13 @@ def unknown_workspace() -> None:
     No new workspace is created.
     """
     st.title("No such workspace", anchor=False)
-    workspace_id = words.escaped(_short(session.unknown_workspace()))
+    workspace_id = session.unknown_workspace()
+    if len(workspace_id) > SHOWN_LETTERS:
+        workspace_id = f"{workspace_id[:SHOWN_LETTERS]}..."
     st.error(
-        f"The address names the workspace **{workspace_id}**, and this server has none of that "
-        "name: the address was cut or mistyped, or it belongs to another server. Check the part "
-        "after ws= in the address, continue with a workspace below, or start a new one.",
+        f"The address names the workspace **{words.escaped(workspace_id)}**, and this server has "
+        "none of that name: the address was cut or mistyped, or it belongs to another server. "
+        "Check the part after ws= in the address, continue with a workspace below, or start one.",
         icon=":material/error:",
     )
     if workspaces := other_workspaces():
@@ -78,7 +77,7 @@ def unknown_workspace() -> None:
 
 def start_button() -> None:
     """Draw the button that opens a new, empty workspace."""
-    st.button("Start a new workspace", icon=":material/add:", on_click=_start_new)
+    st.button("Start a new workspace", on_click=_start_new)
 
 
 def _start_new() -> None:
@@ -97,26 +96,15 @@ def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> N
         contents = ", ".join(words.count(n, noun) for noun, n in numbers.items() if n)
         active = " (a job is running)" if workspace.active else ""
         name = f"**{words.escaped(workspace.name)}**, last" if workspace.name else "Last"
-        with st.container(horizontal=True, vertical_alignment="center"):
+        with frame.row():
             st.button(
                 f"Continue: {contents}{active}",
                 key=f"continue-{workspace.id}",
                 type="primary" if primary and place == 0 else "secondary",
-                icon=":material/arrow_forward:",
                 on_click=session.switch_workspace,
                 args=(workspace.id,),
             )
             st.markdown(f"{name} changed on {words.moment(workspace.changed)}", width="content")
-
-
-def _title(name: str, n_others: int) -> str:
-    called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    more = f", continue one of {words.count(n_others, 'other')}" if n_others else ""
-    return f"{called} (rename it{more}, start a new one)"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
 
 
 _FORGET_HELP = (
