@@ -127,8 +127,8 @@ def width_sentence(explanation: Explanation, *, typical_sd_eV: float) -> str:
     """Return what makes the interval of a prediction wide: noise, model or distance.
 
     >>> near = Explanation(0, "a", 1.5, 0.20, 0.05, 0.3, ())
-    >>> width_sentence(near, typical_sd_eV=0.05)
-    'Mostly the scatter of the labels: noise 0.20 eV, model 0.05 eV.'
+    >>> print(width_sentence(near, typical_sd_eV=0.05))
+    Mostly what the descriptor leaves open, also for known gaps: noise 0.20 eV, model 0.05 eV.
     """
     noise = explanation.noise_sd_eV
     model = explanation.model_sd_eV
@@ -136,9 +136,9 @@ def width_sentence(explanation: Explanation, *, typical_sd_eV: float) -> str:
     near = f"typically {typical_sd_eV:.2f} eV for those that it learned from"
     percent = f"{100 * explanation.percentile:.0f} %"
     if noise / ALIKE < model < ALIKE * noise:
-        return f"Scatter of the labels and model about equally: {numbers}."
+        return f"What the descriptor leaves open and the model about equally: {numbers}."
     if model <= noise:
-        reason = f"Mostly the scatter of the labels: {numbers}."
+        reason = f"Mostly what the descriptor leaves open, also for known gaps: {numbers}."
         if explanation.percentile > FAR:
             reason += f" It is farther from the labels than {percent} of them are from each other."
         return reason

@@ -41,7 +41,7 @@ def test_button_explains_all_structures_of_a_small_prediction(
 ) -> None:
     _, run, prediction = predicted_waters
     at = pick(visit("predict", run=run), prediction, 2)
-    button = next(b for b in at.button if b.label == "Compare it with the labels")
+    button = next(b for b in at.button if b.label == "Explain this number")
     button.click().run()
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["explain"])
@@ -77,4 +77,4 @@ def test_runs_whose_labels_are_not_there_offer_no_comparison_with_them(
     at = pick(visit("predict", run=run), prediction, 2)
     assert not at.exception
     assert "The data set of this run was deleted" in texts(at)
-    assert "Compare it with the labels" not in [button.label for button in at.button]
+    assert "Explain this number" not in [button.label for button in at.button]

@@ -86,6 +86,8 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
     start_training(page, n=30, iterations=20)
     expect(page.get_by_text("The training is finished")).to_be_visible(timeout=TRAINED_MS)
     page.get_by_role("link", name="Predict new structures").click()
+    page.get_by_role("combobox", name="Structures").click()  # those of the demo are chosen
+    page.get_by_role("option", name="New files").click()
     predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})
     expect(page.get_by_text("1 structure predicted")).to_be_visible(timeout=TRAINED_MS)
     with page.expect_download() as download:

@@ -58,7 +58,7 @@ def why_view(run: RunRow, *, prediction: str, n: int, row: int) -> None:
         elif problem := no_labels_text(stores.jobs(), stores.library(), run):
             st.caption(problem)
         elif st.button(
-            "Compare it with the labels",
+            "Explain this number",
             key=f"explain-{prediction}",
             help="Which labels carry this prediction, and what makes its interval wide."
             + help_link("explanation/reading-a-result", "Why this number"),

@@ -121,9 +121,11 @@ def test_sentence_names_noise_model_or_distance(run, data) -> None:
     def sentence(**values: float) -> str:
         return width_sentence(replace(explained, **values), typical_sd_eV=0.05)
 
-    assert sentence(noise_sd_eV=0.2, model_sd_eV=0.1, percentile=0.5).startswith("Mostly the sc")
+    assert sentence(noise_sd_eV=0.2, model_sd_eV=0.1, percentile=0.5).startswith(
+        "Mostly what the descriptor"
+    )
     assert sentence(noise_sd_eV=0.1, model_sd_eV=0.2, percentile=0.5).startswith("Mostly the mo")
     both = sentence(noise_sd_eV=0.1, model_sd_eV=0.11, percentile=0.5)
-    assert both == "Scatter of the labels and model about equally: noise 0.10 eV, model 0.11 eV."
+    assert both.endswith("and the model about equally: noise 0.10 eV, model 0.11 eV.")
     far = sentence(noise_sd_eV=0.1, model_sd_eV=0.2, percentile=0.98)
     assert far.startswith("Mostly distance") and "than 98 % of them" in far
