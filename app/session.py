@@ -168,8 +168,6 @@ def set_trains_on(dataset: str) -> None:
     st.session_state["trains_on"] = dataset
 
 
-
-
 def form_key(form: str) -> str:
     """Return the key of the present instance of a form.
 

@@ -73,6 +73,7 @@ def test_train_shows_the_error_of_a_first_answer_while_the_slow_transfer_is_acti
     assert " has an RMSE of 0." in line
     click(at, "See its result")
     assert at.query_params["run"] == first
+    at = visit("result", run=first)
     click(at, "Continue: Kernel ridge (a training is running)")
     assert at.title[0].value == "Train" and at.query_params["run"] == slow.run
 

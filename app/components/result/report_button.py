@@ -56,7 +56,9 @@ def report_page(run: RunRow, *, prediction: str = "") -> Callable[[], str]:
         data=names.get(run.dataset, DELETED_DATA),
         parent=parent_title(run),
         command=stored_command(files.manifest, source=run.source),
-        learned=learned_words.layer_sentence(files.correction, n=files.n) if has_layers else "",
+        learned=learned_words.layer_sentence(files.diagnostics.get("correction"), n=files.n)
+        if has_layers
+        else "",
         gaps_eV=known_gaps(library, run.dataset) if run.dataset in names else None,
         other_runs={
             label: home.run_folder(id)
