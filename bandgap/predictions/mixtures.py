@@ -50,11 +50,10 @@ def mixture_quantiles(
     centres, spreads = checked_mixture(means, sds)
     levels = np.asarray(probabilities, dtype=np.float64)
     # Imports numba, which the dashboard does not need.
-    from bandgap.predictions.smooth_mixtures import (
-        smooth_quantiles,
-    )
+    from bandgap.predictions.smooth_mixtures import smooth_quantiles
 
-    quantiles = smooth_quantiles(centres, spreads, levels)
+    n_needed = levels[needed_rows].size
+    quantiles = smooth_quantiles(centres, spreads, levels, n_needed=n_needed)
     is_uneven = np.isnan(quantiles).any(axis=0)
     if is_uneven.any():
         from bandgap.predictions.uneven_mixtures import uneven_quantiles

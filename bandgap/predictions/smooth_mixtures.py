@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 
 STEP = 1.0 / 3.0  # distance of two nodes, in standard deviations of the narrowest component
 MOST_NODES = 192
+NODES_PER_QUANTILE = 5  # `uneven_mixtures` takes longer for a quantile than these nodes
 # At a quantile, times the narrowest standard deviation: below it, rounding errors are large.
 LEAST_DENSITY = 1e-4
 TOLERANCE = 1e-13  # on the distribution function
@@ -32,10 +33,11 @@ REFRESH_INTERVAL = (
 ROOT = 1.0 / np.sqrt(2.0 * np.pi)
 
 
-def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Floats:
+def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats, *, n_needed: int) -> Floats:
     """Return the quantiles (k, n) of mixtures with components (draw, n).
 
-    A mixture that cannot be computed here has a column of NaN. `probabilities` (k,) are in (0, 1).
+    A mixture that cannot be computed here, or faster elsewhere as only `n_needed` of its quantiles
+    are needed, has a column of NaN. `probabilities` (k,) are in (0, 1).
     """
     sorted_quantiles = np.full((means.shape[1], probabilities.size), np.nan)
     if not sorted_quantiles.size:
@@ -44,7 +46,14 @@ def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Float
     ascending = probabilities[order]
     means_by_mixture = np.ascontiguousarray(means.T)
     sds_by_mixture = np.ascontiguousarray(sds.T)
-    _fill(means_by_mixture, sds_by_mixture, ascending, ndtri(ascending), sorted_quantiles)
+    _fill(
+        means_by_mixture,
+        sds_by_mixture,
+        ascending,
+        ndtri(ascending),
+        max(MOST_NODES, NODES_PER_QUANTILE * n_needed),
+        sorted_quantiles,
+    )
     quantiles = np.empty(sorted_quantiles.T.shape)
     quantiles[order] = sorted_quantiles.T
     return quantiles
@@ -176,16 +185,23 @@ def _roots(
 
 
 @compiled
-def _fill(means: Floats, sds: Floats, probabilities: Floats, scores: Floats, out: Floats) -> None:
+def _fill(
+    means: Floats,
+    sds: Floats,
+    probabilities: Floats,
+    scores: Floats,
+    most_nodes: int,
+    out: Floats,
+) -> None:
     """Write the quantiles (k,) of every mixture into `out` (n, k), NaN where it cannot be computed
     here.
 
     `means` and `sds` are (n, draw), `probabilities` (k,) ascending with their normal `scores` (k,).
     """
     n, count = means.shape
-    f = np.empty((MOST_NODES, 4))
+    f = np.empty((most_nodes, 4))
     work = np.empty((4, count))
-    total = np.empty(MOST_NODES)
+    total = np.empty(most_nodes)
     for i in range(n):
         narrowest = np.inf
         low = np.inf
@@ -195,7 +211,7 @@ def _fill(means: Floats, sds: Floats, probabilities: Floats, scores: Floats, out
             low = min(low, means[i, d] + scores[0] * sds[i, d])
             high = max(high, means[i, d] + scores[-1] * sds[i, d])
         nodes = int(np.ceil((high - low) / (STEP * narrowest))) + 1
-        if not 2 <= nodes <= MOST_NODES:
+        if not 2 <= nodes <= most_nodes:
             out[i, :] = np.nan
             continue
         h = (high - low) / (nodes - 1)

@@ -68,7 +68,7 @@ def test_smooth_quantiles_have_the_requested_probabilities_to_1e9(spread, shape,
     rng = np.random.default_rng(3)
     means = rng.normal(3.0, spread, (draws, 20))
     sds = rng.gamma(shape, 0.4 / shape, (draws, 20))
-    quantiles = smooth_quantiles(means, sds, np.asarray(LEVELS))
+    quantiles = smooth_quantiles(means, sds, np.asarray(LEVELS), n_needed=len(LEVELS))
     smooth = np.flatnonzero(np.isfinite(quantiles).all(axis=0))
     assert smooth.size >= least  # those with a very narrow component are left to the other way
     for j in smooth:
@@ -88,7 +88,9 @@ def test_smooth_and_uneven_quantiles_agree_and_have_separate_columns():
     means = rng.normal(2.0, 0.3, (100, 4))
     sds = np.full((100, 4), 0.3)
     sds[0, 2] = 1e-5  # one component that no node would see
-    assert list(np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]))).all(axis=0)) == [
+    assert list(
+        np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]), n_needed=3)).all(axis=0)
+    ) == [
         0,
         0,
         1,
@@ -106,7 +108,7 @@ def test_smooth_quantiles_components_that_underflow_at_first_nodes_are_included(
     """
     means = np.array([[0.0], [9.0], [18.0], [27.0], [36.0], [38.5]])
     sds = np.full((6, 1), 1.0)
-    quantiles = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]))[:, 0]
+    quantiles = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]), n_needed=4)[:, 0]
     for p, quantile in zip((0.02, 0.08, 0.9, 0.99), quantiles, strict=True):
         assert cdf(quantile, means[:, 0], sds[:, 0]) == pytest.approx(p, abs=1e-10)
 
