@@ -1,6 +1,6 @@
 """Models that were each fitted without one fold of the training rows: kernels, trees and networks.
 
-They are evaluated from stored arrays with numpy alone. As in scikit-learn, the left child of a node
+They are evaluated from stored arrays. As in scikit-learn, the left child of a node
 is taken if the feature, as float32, is at most the threshold. Thresholds are rounded down to
 float32, which changes no decision.
 """
@@ -97,24 +97,13 @@ class TreeModels:
 
     def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)
-        return (
-            self.intercepts[:, None]
-            + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots]),
-        )
+        # Imports numba, which the dashboard does not need.
+        from bandgap.posterior.tree_walks import sum_leaves
 
-    def _sum_of_leaves(self, roots: NDArray[np.int64], x: NDArray[np.float32]) -> Floats:
-        node = np.repeat(roots.astype(np.int32), len(x))  # (tree * m,)
-        row = np.tile(np.arange(len(x)), len(roots))
-        walking = np.arange(node.size)
-        while walking.size:
-            at = node[walking]
-            is_right = x[row[walking], self.feature[at]] > self.threshold[at]
-            below = self.children[at, is_right.astype(np.int8)]
-            node[walking] = below
-            walking = walking[below != at]
-        leaves = self.value[node].reshape(len(roots), len(x))
-        total: Floats = leaves.sum(axis=0, dtype=np.float64)
-        return total
+        sums = np.zeros((len(self.roots), len(x)))
+        trees = (self.roots, self.feature, self.threshold, self.children, self.value)
+        sum_leaves(*trees, x, sums)
+        return (self.intercepts[:, None] + sums,)
 
 
 @dataclass(frozen=True, eq=False)
