@@ -88,9 +88,6 @@ def environments(atoms: "Atoms") -> Floats:
 def weights(i: Indices, vectors: Floats) -> Floats:
     """Return the weight (pair,) of every neighbour.
 
-    The atom at u hides 1 - s(2 (u u - u v) / (v v)) of the neighbour at v, where s rises from 0 to
-    1. The argument of s is 0 on the sphere, and 1 in an equilateral triangle.
-
     Parameters
     ----------
     i
@@ -98,16 +95,12 @@ def weights(i: Indices, vectors: Floats) -> Floats:
     vectors
         Vector from the atom to its neighbour (pair, 3) in angstrom.
     """
+    from bandgap.descriptors.hidden_neighbours import visible_parts
+
     squares = np.einsum("pc,pc->p", vectors, vectors)
     values: Floats = np.maximum(1.0 - squares / CUTOFF_ANGSTROM**2, 0.0) ** 2 / squares
-    ends = np.flatnonzero(np.diff(i)) + 1
-    for start, stop in zip([0, *ends], [*ends, len(i)], strict=True):
-        of_atom = vectors[start:stop]
-        square = squares[start:stop]
-        # (neighbour, atom that may hide it)
-        argument = np.clip(2.0 * (square - of_atom @ of_atom.T) / square[:, None], 0.0, 1.0)
-        np.fill_diagonal(argument, 1.0)
-        values[start:stop] *= np.prod(argument**2 * (3.0 - 2.0 * argument), axis=1)
+    starts = np.flatnonzero(np.diff(i, prepend=-1, append=-1))
+    visible_parts(starts, vectors, values)
     return values
 
 

@@ -149,7 +149,7 @@ def repeated_atoms(
     return is_repeat
 
 
-def complete_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
+def complete_cell(cell: Floats, pbc: Sequence[bool] | NDArray[np.bool_]) -> Floats:
     """Return a cell (3, 3) of full rank for a structure that may have fewer periodic directions.
 
     Vectors that are not periodic are replaced by unit vectors normal to the periodic ones.
@@ -217,23 +217,19 @@ def close_vectors(
     `close_pairs`.
     """
     if not any(pbc):
-        first, second = _pairs(positions, cutoff_angstrom, max_pairs)
+        first, second = _pairs(positions, cutoff_angstrom, max_pairs, n_first=len(positions))
         differences: Floats = positions[second] - positions[first]
         return first, second, differences
     full = complete_cell(cell, pbc)
     if all(pbc) and len(positions) <= _FEW_ATOMS and _are_apart(positions, full, cutoff_angstrom):
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, 3))
-    points, atom_of_point, shifts = _with_images(positions, full, np.array(pbc), cutoff_angstrom)
-    first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms come before images
+    points, atom_of_point, shifts = with_images(positions, full, np.array(pbc), cutoff_angstrom)
+    # Atoms come before images.
+    first, second = _pairs(points, cutoff_angstrom, max_pairs, n_first=len(positions))
     i = atom_of_point[first]
     j = atom_of_point[second]
-    if not len(i):
-        return i, j, np.zeros((0, 3))
-    is_image: NDArray[np.bool_] = np.any(shifts, axis=1)
     # Each pair with an image is found twice; one of the two is kept.
-    keep = ~is_image[first] & (
-        ~is_image[second] | (i < j) | ((i == j) & _is_positive(shifts[second]))
-    )
+    keep = (second < len(positions)) | (i < j) | ((i == j) & _is_positive(shifts[second]))
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
 
@@ -255,9 +251,9 @@ def _are_apart(positions: Floats, cell: Floats, cutoff_angstrom: float) -> bool:
 
 
 def _pairs(
-    points: Floats, cutoff_angstrom: float, max_pairs: int | None
+    points: Floats, cutoff_angstrom: float, max_pairs: int | None, *, n_first: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the points i < j (pair,) of every pair within the cutoff.
+    """Return the points i < j (pair,) of every pair within the cutoff, i < `n_first`.
 
     The pairs are counted before they are stored, where there can be too many.
     """
@@ -272,10 +268,11 @@ def _pairs(
                 f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is"
                 f" {max_pairs:,}. Look for doubled atoms or a wrong unit."
             )
-    pairs = tree.query_pairs(cutoff_angstrom, output_type="ndarray")
-    if not len(pairs):
-        return pairs[:, 0], pairs[:, 1]
-    return pairs.min(axis=1), pairs.max(axis=1)
+    pairs = cKDTree(points[:n_first]).sparse_distance_matrix(
+        tree, cutoff_angstrom, output_type="ndarray"
+    )
+    pairs = pairs[pairs["i"] < pairs["j"]]
+    return pairs["i"], pairs["j"]
 
 
 def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:
@@ -284,7 +281,7 @@ def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:
     return positive
 
 
-def _with_images(
+def with_images(
     positions: Floats, full: Floats, periodic: NDArray[np.bool_], cutoff: float
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.int_]]:
     """Return the atoms in the cell and their images within the cutoff around it.

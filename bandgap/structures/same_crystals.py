@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from bandgap.structures.formula import reduced_formula
-from bandgap.structures.neighbours import heights
+from bandgap.structures.neighbours import cell_volume, complete_cell, with_images
 from bandgap.structures.records import Problem, Records, StructureRecord
 
 Floats = NDArray[np.float64]
@@ -181,18 +181,12 @@ def _nearest(positions: Floats, *, cell: Floats, pbc: NDArray[np.bool_], n_neare
             all_distances = np.asarray(cKDTree(positions).query(positions, k=n_found + 1)[0])
             padded[:, :n_found] = all_distances[:, 1:]
         return padded
-    vectors = np.where(pbc[:, None], cell, np.eye(3))
-    fractional = positions @ np.linalg.inv(vectors)
-    wrapped = np.where(pbc, fractional % 1.0, fractional) @ vectors
-    volume = abs(float(np.linalg.det(vectors)))
-    radius = 1.3 * (3 * (n_nearest + 1) * volume / (4 * math.pi * n)) ** (1 / 3)
+    vectors = complete_cell(cell, pbc)
+    radius = 1.3 * (3 * (n_nearest + 1) * cell_volume(vectors) / (4 * math.pi * n)) ** (1 / 3)
     while True:
-        counts = np.where(pbc, np.ceil(radius / heights(vectors)), 0).astype(int)
-        ranges = [np.arange(-count, count + 1) for count in counts]
-        shifts = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
-        images = (wrapped[None] + (shifts @ vectors)[:, None]).reshape(-1, 3)
-        n_found = min(n_nearest, len(images) - 1)
-        nearest = np.asarray(cKDTree(images).query(wrapped, k=n_found + 1)[0])[:, 1:]
-        if n_found == n_nearest and nearest.max() <= radius:
-            return nearest
+        points, _, _ = with_images(positions, vectors, pbc, radius)
+        if len(points) > n_nearest:
+            nearest = np.asarray(cKDTree(points).query(points[:n], k=n_nearest + 1)[0])[:, 1:]
+            if nearest.max() <= radius:
+                return nearest
         radius *= 1.5

@@ -233,10 +233,10 @@ def test_structure_that_exceeds_the_memory_is_refused_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ):
     class Full(scipy.spatial.cKDTree):
-        def query_pairs(self, *args: object, **kwargs: object) -> object:
+        def sparse_distance_matrix(self, *args: object, **kwargs: object) -> object:
             if self.n == 5:
                 raise MemoryError
-            return super().query_pairs(*args, **kwargs)
+            return super().sparse_distance_matrix(*args, **kwargs)
 
     monkeypatch.setattr(neighbours, "cKDTree", Full)
     records = read(METHANE_XYZ + xyz("H 0 0 0", "H 0 0 0.74"), "two.xyz")
