@@ -21,6 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.blocks import NoFeaturesError
+from bandgap.descriptors.potentials.chgnet_graphs import (
+    CUTOFF_ANGSTROM,
+    Edges,
+    edges_of,
+    graph_of,
+)
 from bandgap.descriptors.potentials.protocol import (
     TRAINED_ELEMENTS,
     Potential,
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 WEIGHTS: Final = "0.3.0"
-CUTOFF_ANGSTROM: Final = 6.0
 # Features of an atom in a layer.
 WIDTH: Final = 64
 # Pairs of neighbours, of about 2,000 atoms; they take about 1 GB of memory.
@@ -72,12 +77,13 @@ def layers(atoms: "Atoms") -> tuple[Floats, Floats]:
         # pymatgen warns of elements without an electronegativity.
         warnings.simplefilter("ignore")
         structure = _structure(boxed)
-        _refuse_isolated(structure)
+        edges = edges_of(structure)
+        _refuse_isolated(len(boxed), edges)
         hook = model.readout_norm.register_forward_hook(
             lambda module, inputs, output: outputs.append(output)
         )
         try:
-            graph = model.graph_converter(structure)
+            graph = graph_of(structure, edges)
             result = model([graph], task="e", return_atom_feas=True)
         finally:
             hook.remove()
@@ -95,7 +101,9 @@ def check_installed() -> None:
 def _model() -> Any:
     """Return the network with its weights, on the CPU."""
     with contextlib.redirect_stdout(io.StringIO()):  # it prints its number of parameters
-        return _package().load(model_name=WEIGHTS, use_device="cpu", verbose=False).eval()
+        model = _package().load(model_name=WEIGHTS, use_device="cpu", verbose=False).eval()
+    model.angle_layers[-1] = None  # No later layer reads its angles.
+    return model
 
 
 def _package() -> Any:
@@ -154,11 +162,8 @@ def _refuse_crowded(boxed: "Atoms") -> None:
         )
 
 
-def _refuse_isolated(structure: Any) -> None:
-    centres = structure.get_neighbor_list(
-        r=CUTOFF_ANGSTROM, sites=structure.sites, numerical_tol=1e-8
-    )[0]
-    n_isolated = len(structure) - len(set(centres.tolist()))
+def _refuse_isolated(n: int, edges: Edges) -> None:
+    n_isolated = n - len(np.unique(edges[0]))
     if n_isolated:
         atoms = "an atom" if n_isolated == 1 else f"{n_isolated:,} atoms"
         raise NoFeaturesError(

@@ -7,13 +7,14 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from ase import Atoms
 from ase.build import bulk, fcc100, molecule
 
 from bandgap.descriptors import PRESETS, featurize, n_features
 from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.potentials import chgnet
+from bandgap.descriptors.potentials import chgnet, chgnet_graphs
 from bandgap.structures.elements import ELEMENTS
 from tests.unit.descriptors.samples import crystal, ethanol, record
 
@@ -81,6 +82,23 @@ def test_features_are_those_of_the_package(atoms: Atoms):
     np.testing.assert_allclose(chgnet.atom_features(atoms), expected, atol=ROUNDING)
     pooled = [expected.mean(0), expected.max(0), expected.min(0)]
     np.testing.assert_allclose(chgnet.pooled(atoms), np.concatenate(pooled), atol=ROUNDING)
+
+
+@pytest.mark.filterwarnings("ignore")  # of pymatgen and chgnet
+@pytest.mark.parametrize(
+    "atoms",
+    [bulk("Cu"), bulk("Cs", a=6.1), bulk("C") * (1, 1, 7), perovskite(), crystal()],
+    ids=["one atom", "no angles", "thin cell", "perovskite", "molecules"],
+)
+def test_graph_is_that_of_the_package(atoms: Atoms):
+    structure = chgnet._structure(atoms)
+    expected = chgnet._model().graph_converter(structure).to_dict()
+    graph = chgnet_graphs.graph_of(structure, chgnet_graphs.edges_of(structure)).to_dict()
+    tensors = {name: value for name, value in expected.items() if isinstance(value, torch.Tensor)}
+    assert len(tensors) == 8
+    for name, value in tensors.items():
+        assert graph[name].dtype == value.dtype
+        torch.testing.assert_close(graph[name].reshape(value.shape), value, rtol=0, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore")  # of pymatgen and chgnet
