@@ -12,7 +12,10 @@ import typer
 
 from bandgap.foundation.errors import BandgapError
 
-PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly")
+PACKAGES = (
+    *("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly"),
+    "chgnet",
+)
 CARBON_MONOXIDE = (
     b"2\n"
     b'Lattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\n'

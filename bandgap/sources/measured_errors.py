@@ -88,11 +88,9 @@ class MeasuredError:
 
     @property
     def conditions(self) -> str:
-        """Numbers of crystals and extras, such as "100 labelled, 103 held out, extra chgnet"."""
-        names = self.extras.split()
-        word = "extra" if len(names) == 1 else "extras"
-        extras = f", {word} {' and '.join(names)}" if names else ""
-        return f"{self.n} labelled, {self.n_test} held out{extras}"
+        """Numbers of crystals and packages, such as "100 labelled, 103 held out, with chgnet"."""
+        packages = f", with {' and '.join(self.extras.split())}" if self.extras else ""
+        return f"{self.n} labelled, {self.n_test} held out{packages}"
 
     def measured_with(self, other: "MeasuredError") -> bool:
         """Whether another error is of the same splits, so that both can be compared."""

@@ -355,7 +355,8 @@ def _measured(
     without = error_of(kind, method, has_source=transfers, like=row) if levels != "none" else None
     is_comparable = without is not None and without.measured_with(row)
     comparison = f", without levels {without.text}" if without and is_comparable else ""
-    return f"Measured on {row.kind} ({row.conditions}): RMSE {row.text}{comparison}."
+    lacks = "" if transfers or row.potentials or not potentials else ", no pretrained potentials"
+    return f"Measured on {row.kind} ({row.conditions}{lacks}): RMSE {row.text}{comparison}."
 
 
 def _gain_of_levels(

@@ -141,7 +141,7 @@ def make_pbe(
 ) -> None:
     """Train the shipped models of PBE gaps, with and without CHGNet.
 
-    Takes about 30 minutes on one core, half of it for CHGNet. Needs the extra chgnet.
+    Takes about 30 minutes on one core, half of it for CHGNet, which has to be installed.
     """
     from data.making.pbe_model import judge_models, make_models
 

@@ -1,10 +1,10 @@
 """CHGNet: a graph network trained on energies, forces and moments of the Materials Project.
 
-Its package, which the extra `chgnet` installs, contains the weights of version 0.3.0. CHGNet
-accepts crystals only. A structure with open axes, such as a molecule, is put into a box that is
-wider than the structure by more than the cutoff. No atom is then a neighbour of an image, and the
-size of the box does not matter. What is pooled over the atoms was chosen by errors of test
-structures; the table is in docs/explanation/descriptors.md.
+Its package contains the weights of version 0.3.0. It is a dependency where it has wheels, and the
+extra `chgnet` elsewhere. CHGNet accepts crystals only. A structure with open axes, such as a
+molecule, is put into a box that is wider than the structure by more than the cutoff. No atom is
+then a neighbour of an image, and the size of the box does not matter. What is pooled over the atoms
+was chosen by errors of test structures; the table is in docs/explanation/descriptors.md.
 
 Reference: B. Deng et al., CHGNet as a pretrained universal neural network potential for
 charge-informed atomistic modelling, Nature Machine Intelligence 5, 1031 (2023).

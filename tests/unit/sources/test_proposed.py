@@ -104,7 +104,7 @@ def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_ins
     assert with_levels.gain == ""
     gain = (
         "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV instead of 0.52 to 0.60 eV "
-        "(100 labelled, 760 held out, extra xtb): install them by `pip install"
+        "(100 labelled, 760 held out, with xtb): install them by `pip install"
     )
     assert gain in without.gain
     for proposal in (with_levels, without):
@@ -130,7 +130,7 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
     without = propose(perovskites, levels_installed=False)
     assert (without.method, without.levels) == ("stacking", "none")
     assert "levels of the molecules" in without.gain and "pip install" in without.gain
-    assert "0.18 eV instead of 0.22 eV (100 labelled, 103 held out, extras" in without.gain
+    assert "0.18 eV instead of 0.22 eV (100 labelled, 103 held out, with" in without.gain
     mixed = Target({("C", "H", "I", "N", "Pb"): 79, ("Cs", "I", "Pb"): 21}, "HSE", n=100)
     assert propose(mixed, levels_installed=True).levels == "none"
     tight_binding = Target(perovskites.element_sets, XTB, n=100)
@@ -199,6 +199,16 @@ def test_proposal_for_labels_with_zeros_states_what_potentials_would_gain(
     with_both = propose(target, transfers=False, potentials=("chgnet", "sevennet"))
     assert rows["chgnet sevennet"].text in with_both.measured
     assert with_both.gain == ""
+
+
+@pytest.mark.parametrize("installed", [(), ("chgnet",)])
+def test_error_without_the_potentials_that_are_installed_says_so(
+    installed: tuple[str, ...],
+) -> None:
+    measured = propose(Target({("C", "H", "Zn"): 100}), transfers=False, potentials=installed)
+    assert ("(100 labelled, 69 held out, no pretrained potentials)" in measured.measured) == bool(
+        installed
+    )
 
 
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
