@@ -1,4 +1,4 @@
-"""Labels of the figures of a run, for the terminal and the report. Loads no torch."""
+"""Labels of the figures of a run, for the terminal. Loads no torch."""
 
 from bandgap.foundation.quantities import Quantity
 

@@ -69,8 +69,7 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     at = visit("train")
     box = next(box for box in at.selectbox if box.label == "Source model")
     assert (box.value, ticked(at)) == (source, [METHODS[method].title])
-    which = "all 20" if foreign == 20 else f"{foreign} of the 20"
-    reason = f"was trained without an element of {which} structures"
+    reason = "None is proposed: the first lacks elements of your structures"
     assert (reason in box.help) == (source == "none")
     box.set_value("none" if source == "demo" else "demo").run()
     assert ticked(at) == [METHODS["feature_gp" if source == "none" else "stacking"].title]

@@ -140,25 +140,26 @@ def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) 
 
 def _choose_source(target: Target) -> Source:
     sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
-    proposed, why_none = proposed_source(sources, target)
+    proposed = proposed_source(sources, target)
+    why_none = (
+        " None is proposed: the first lacks elements of your structures, and no other was measured "
+        "to help on such ones."
+    )
+    text = _SOURCE_HELP + (why_none if proposed == NO_SOURCE else "")
     link = help_link("explanation/which-source-and-method", "Which source")
     titles = {i: source.title for i, source in sources.items()}
-    source_id = choose(
-        "source", "Source model", titles, proposed=proposed, help=f"{_SOURCE_HELP} {why_none}{link}"
-    )
+    source_id = choose("source", "Source model", titles, proposed=proposed, help=text + link)
     return sources[source_id]
 
 
-def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
-    """Return the id of the proposed source model and, if none is proposed, the reason."""
+def proposed_source(sources: Mapping[str, Source], target: Target) -> str:
+    """Return the id of the proposed source model, or `NO_SOURCE`."""
     gain = source_gain(target, potentials=stores.system().potentials)
     if gain and gain[0].source in sources:
-        return gain[0].source, ""
+        return gain[0].source
     first = next(iter(sources.values()))
     n_known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).n_known
-    if propose(target, n_known=n_known).transfers:
-        return first.id, ""
-    return NO_SOURCE, "None is proposed: on crystals like yours none was measured to help."
+    return first.id if propose(target, n_known=n_known).transfers else NO_SOURCE
 
 
 def with_method(

@@ -53,11 +53,11 @@ def usual_n(available: int, dataset: Dataset, *, total: int, test_percent: int =
 def usual_test_percent(total: int) -> int:
     """Return the initial share of the structures that is held out, in per cent.
 
-    It is enough to judge a run by, or half of the structures.
+    It is enough to judge a run by, where half of the structures are.
     """
     usual = 30 if total < 1000 else 20
     enough = 5 * math.ceil(20 * FEWEST_JUDGED / total)
-    return min(max(usual, enough), 50)
+    return max(usual, enough) if enough <= 50 else usual
 
 
 def n_held_out(total: int, percent: int) -> int:
