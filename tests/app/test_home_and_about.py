@@ -71,7 +71,7 @@ def test_data_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     ticked_methods = [
         box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value
     ]
-    assert ticked_methods == ["method-stacking-alone"]
+    assert ticked_methods == ["method-stacking-alone-demo", "method-kernel_ridge-alone-demo"]
     size = page_size(at)  # with all methods
     assert not size.is_too_large, size.row("train")
 
