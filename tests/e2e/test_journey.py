@@ -85,7 +85,9 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(
     page.get_by_role("link", name="Train", exact=True).click()
     start_training(page, n=30, iterations=20)
     expect(page.get_by_text("The training is finished")).to_be_visible(timeout=TRAINED_MS)
-    page.get_by_role("link", name="Predict new structures").click()
+    page.get_by_role("button", name="Predict new structures").or_(
+        page.get_by_role("link", name="Predict new structures")
+    ).click()
     page.get_by_role("combobox", name="Structures").click()  # those of the demo are chosen
     page.get_by_role("option", name="New files").click()
     predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})
