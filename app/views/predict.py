@@ -127,58 +127,58 @@ def predict_form(run: RunRow, *, is_first: bool) -> None:
         )
     if origin == DEMO:
         label = f"Predict the demo's {words.count(len(paths), 'new crystal')}"
-    with st.form(f"predict-{session.form_key('predict')}", border=False):
-        files: list[UploadedFile] = []
-        if origin == UPLOAD:
-            accepted = f"{uploads.ACCEPTED}. {uploads.LIMITS}"
-            link = help_link("reference/file-formats", "Structure files")
-            files = uploads.choose_files(
-                "New structures", accepted, form="predict", link=link, several=True
+    # no form: a choice of files shows their number
+    files: list[UploadedFile] = []
+    if origin == UPLOAD:
+        accepted = f"{uploads.ACCEPTED}. {uploads.LIMITS}"
+        link = help_link("reference/file-formats", "Structure files")
+        files = uploads.choose_files(
+            "New structures", accepted, form="predict", link=link, several=True
+        )
+        st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
+    baseline = run.request.baseline
+    table = _baseline_table(baseline) if baseline else None
+    learned_table = run.request.features.rpartition("/")[2]
+    features = _features_table(learned_table) if learned_table else None
+    if not st.button(label, type="primary" if is_first else "secondary"):
+        return
+    if learned_table and features is None:
+        st.error("This run needs the table of its own features for these structures.")
+        return
+    try:
+        baselines = (
+            None
+            if table is None
+            else uploaded_payload(table.getvalue(), column=baseline, name=table.name)["table"]
+        )
+        submit = partial(
+            start_prediction,
+            stores.jobs(),
+            run,
+            key="demo" if origin == DEMO else session.form_key("predict"),
+            baselines=baselines,
+            features="" if features is None else stores.stored_table(features),
+        )
+        store_shipped_run(stores.jobs(), stores.library(), run)
+        dataset = datasets.get(origin)
+        if origin == DEMO:
+            dataset = stores.library().add_dataset(
+                run.workspace,
+                DEMO,
+                purpose="prediction",
+                files=[(path.name, path.read_bytes()) for path in paths],
+                dataset_id=str(uuid.uuid5(uuid.UUID(run.id), DEMO)),
+                then=submit,
             )
-            st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
-        baseline = run.request.baseline
-        table = _baseline_table(baseline) if baseline else None
-        learned_table = run.request.features.rpartition("/")[2]
-        features = _features_table(learned_table) if learned_table else None
-        if not st.form_submit_button(label, type="primary" if is_first else "secondary"):
+        dataset = dataset or uploads.stored_files(
+            files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
+        )
+        if dataset is None:
             return
-        if learned_table and features is None:
-            st.error("This run needs the table of its own features for these structures.")
-            return
-        try:
-            baselines = (
-                None
-                if table is None
-                else uploaded_payload(table.getvalue(), column=baseline, name=table.name)["table"]
-            )
-            submit = partial(
-                start_prediction,
-                stores.jobs(),
-                run,
-                key="demo" if origin == DEMO else session.form_key("predict"),
-                baselines=baselines,
-                features="" if features is None else stores.stored_table(features),
-            )
-            store_shipped_run(stores.jobs(), stores.library(), run)
-            dataset = datasets.get(origin)
-            if origin == DEMO:
-                dataset = stores.library().add_dataset(
-                    run.workspace,
-                    DEMO,
-                    purpose="prediction",
-                    files=[(path.name, path.read_bytes()) for path in paths],
-                    dataset_id=str(uuid.uuid5(uuid.UUID(run.id), DEMO)),
-                    then=submit,
-                )
-            dataset = dataset or uploads.stored_files(
-                files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
-            )
-            if dataset is None:
-                return
-            job = submit(dataset)
-        except BandgapError as error:
-            frame.problem(error)
-            return
+        job = submit(dataset)
+    except BandgapError as error:
+        frame.problem(error)
+        return
     session.choose("prediction", job.id)
     uploads.release(table, features)
     session.renew("predict")

@@ -52,4 +52,4 @@ def domain_counts(counts: Mapping[str, int]) -> str:
         "with a baseline or levels outside its range": outside,
     }
     text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-    return f"{like:,} are like the training set, {unlike:,} are not{text and f': {text}'}."
+    return f"Like the training set: {like:,}; unlike it: {unlike:,}{text and f' ({text})'}."

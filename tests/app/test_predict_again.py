@@ -115,7 +115,7 @@ def test_cancelled_prediction_is_resumed_from_the_page(
     assert ended is not None and ended.state == "finished" and ended.result["n_resumed_rows"] == 8
     at = visit("predict", run=run)
     assert "**20 structures predicted**" in texts(at) and len(at.dataframe[0].value) == 20
-    assert " are like the training set, " in texts(at)
+    assert "Like the training set: " in texts(at)
     # The stopped prediction is not listed as well.
     (predicted,) = [box for box in at.selectbox if box.label == "Predicted structures"]
     assert len(predicted.options) == 1

@@ -64,7 +64,7 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
     assert structures_bytes.count(b"Properties=") == 33
     assert "33 predicted gaps and 3 refused structures written to" in messages
-    (counts,) = re.findall(r"(\d+) are like the training set, (\d+) are not", done.stderr)
+    (counts,) = re.findall(r"Like the training set: (\d+); unlike it: (\d+)", done.stderr)
     assert sum(map(int, counts)) == 33
 
 
