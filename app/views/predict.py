@@ -74,8 +74,8 @@ def result(run: RunRow, job: Job) -> None:
     notes = [*about_sentences(files.manifest), *([calibrator.sentence] if calibrator else [])]
     if notes:
         st.caption(words.escaped(" ".join(notes)))
-    own = () if run == stores.shipped_run() else (run.dataset, run)
-    advice("predict", *own, kind="secondary")
+    subject = () if run == stores.shipped_run() else (run.dataset, run)
+    advice("predict", *subject, kind="secondary")
     learned: frozenset[str] = frozenset()
     if job.payload["dataset"] == run.dataset:
         learned = frozenset(files.manifest.get("split", {}).get("train", ()))
@@ -118,7 +118,6 @@ def predict_form(run: RunRow, *, is_first: bool) -> None:
     names = {UPLOAD: UPLOAD} | stores.dataset_labels(datasets.values())
     label = "Predict"
     if is_first and run.dataset in datasets and datasets[run.dataset].origin == "demo":
-        paths = unlabelled_cifs()
         names = {DEMO: f"{DEMO}, four of them with faults on purpose"} | names
     origin = UPLOAD
     if datasets:
@@ -126,7 +125,7 @@ def predict_form(run: RunRow, *, is_first: bool) -> None:
             "Structures", list(names), format_func=names.__getitem__, key=f"predict-{run.id}"
         )
     if origin == DEMO:
-        label = f"Predict the demo's {words.count(len(paths), 'new crystal')}"
+        label = f"Predict the demo's {words.count(len(unlabelled_cifs()), 'new crystal')}"
     # no form: a choice of files shows their number
     files: list[UploadedFile] = []
     if origin == UPLOAD:
@@ -146,43 +145,56 @@ def predict_form(run: RunRow, *, is_first: bool) -> None:
         st.error("This run needs the table of its own features for these structures.")
         return
     try:
-        baselines = (
-            None
-            if table is None
-            else uploaded_payload(table.getvalue(), column=baseline, name=table.name)["table"]
-        )
-        submit = partial(
-            start_prediction,
-            stores.jobs(),
-            run,
-            key="demo" if origin == DEMO else session.form_key("predict"),
-            baselines=baselines,
-            features="" if features is None else stores.stored_table(features),
-        )
-        store_shipped_run(stores.jobs(), stores.library(), run)
-        dataset = datasets.get(origin)
-        if origin == DEMO:
-            dataset = stores.library().add_dataset(
-                run.workspace,
-                DEMO,
-                purpose="prediction",
-                files=[(path.name, path.read_bytes()) for path in paths],
-                dataset_id=str(uuid.uuid5(uuid.UUID(run.id), DEMO)),
-                then=submit,
-            )
-        dataset = dataset or uploads.stored_files(
-            files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
-        )
-        if dataset is None:
-            return
-        job = submit(dataset)
+        job = _submit(run, origin, files, table=table, features=features)
     except BandgapError as error:
         frame.problem(error)
         return
-    session.choose("prediction", job.id)
-    uploads.release(table, features)
-    session.renew("predict")
-    st.rerun()
+    if job is not None:
+        session.choose("prediction", job.id)
+        uploads.release(table, features)
+        session.renew("predict")
+        st.rerun()
+
+
+def _submit(
+    run: RunRow,
+    origin: str,
+    files: list[UploadedFile],
+    *,
+    table: UploadedFile | None,
+    features: UploadedFile | None,
+) -> Job | None:
+    """Store the structures and submit their prediction; return None where no file was chosen.
+
+    `table` has the baselines of the structures, `features` their own features.
+    """
+    baselines = None
+    if table is not None:
+        column = run.request.baseline
+        baselines = uploaded_payload(table.getvalue(), column=column, name=table.name)["table"]
+    submit = partial(
+        start_prediction,
+        stores.jobs(),
+        run,
+        key="demo" if origin == DEMO else session.form_key("predict"),
+        baselines=baselines,
+        features="" if features is None else stores.stored_table(features),
+    )
+    store_shipped_run(stores.jobs(), stores.library(), run)
+    dataset = stores.datasets().get(origin)
+    if origin == DEMO:
+        dataset = stores.library().add_dataset(
+            run.workspace,
+            DEMO,
+            purpose="prediction",
+            files=[(path.name, path.read_bytes()) for path in unlabelled_cifs()],
+            dataset_id=str(uuid.uuid5(uuid.UUID(run.id), DEMO)),
+            then=submit,
+        )
+    dataset = dataset or uploads.stored_files(
+        files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
+    )
+    return None if dataset is None else submit(dataset)
 
 
 def _baseline_table(name: str) -> UploadedFile | None:

@@ -31,7 +31,7 @@ def page() -> None:
         session.choose("run", run.id)
         if job is not None:
             is_primary = not run_now(run, job)
-    is_training = continue_button(shown=None if is_form_first else run)
+    is_training = continue_button(shown_run=None if is_form_first else run)
     if not datasets:
         if is_primary:
             advice("train")

@@ -88,12 +88,12 @@ def advice(
     return step
 
 
-def continue_button(shown: RunRow | None = None) -> bool:
+def continue_button(shown_run: RunRow | None = None) -> bool:
     """Draw the button that opens the run that is training, unless it is shown; return if one is."""
     jobs = stores.run_jobs()
     runs = stores.library().runs(session.workspace())
     run = next((run for run in runs if run.job in jobs and jobs[run.job].active), None)
-    if run is not None and run != shown:
+    if run is not None and run != shown_run:
         label = f"Continue: {words.escaped(run.title)} (a training is running)"
         if st.button(label, key="continue-run", type="tertiary", icon=":material/arrow_forward:"):
             session.set_trains_on("")

@@ -29,8 +29,8 @@ def workspaces_section() -> None:
     workspaces = other_workspaces()
     name = workspace_name(stores.library(), current)
     called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    others = f", continue one of {words.count(len(workspaces), 'other')}" if workspaces else ""
-    with st.expander(f"{called} (rename it{others}, start a new one)"):
+    more = f", continue one of {words.count(len(workspaces), 'other')}" if workspaces else ""
+    with st.expander(f"{called} (rename it{more}, start a new one)"):
         st.caption(
             "Keep this page's address: it is the key to your workspace, from another browser, too. "
             "Whoever has it sees what is in it."
