@@ -3,8 +3,6 @@
 Only manifests and safetensors are copied, as nothing else belongs to a source model.
 """
 
-import hashlib
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +10,8 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.additions import Additions
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.server_files import files_below
 from bandgap.jobs.store import Job, JobStore
-from bandgap.storage.manifests import MANIFEST, manifest_kind
+from bandgap.storage.manifests import MANIFEST
 from bandgap.storage.model_archives import ModelArchives
 from bandgap.structures.records import Limits
 
@@ -27,8 +24,8 @@ _ARCHIVES: Final = ModelArchives(
     noun="source model",
     kinds=KINDS,
     belongs=lambda path: path.suffix in SUFFIXES,
-    limits=Limits(max_file_bytes=400_000_000, max_archive_bytes=400_000_000),
-    accepted=f"{_REMEDY}, as a zip.",
+    limits=Limits(max_file_bytes=4_000_000_000, max_archive_bytes=4_000_000_000),
+    accepted=f"{_REMEDY}, or a zip of it.",
 )
 SOURCES: Final = Additions("source model", "source", _ARCHIVES, Home.source_folder)
 
@@ -36,37 +33,13 @@ SOURCES: Final = Additions("source model", "source", _ARCHIVES, Home.source_fold
 def add_folder(
     jobs: JobStore, library: Library, workspace: str, folder: Path, *, name: str = ""
 ) -> Job:
-    """Copy the folder of a source model into the data directory and queue its check.
+    """Add the folder of a source model to a workspace, as its archive.
 
     The same folder again gives the same job. Raises InputError where the folder contains no source
     model, and over the workspace's quota.
     """
-    kind = manifest_kind(folder)
-    if kind not in KINDS:
-        content = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
-        raise InputError(f"{folder} {content}, not of a source model. {_REMEDY}.")
-    files = [
-        (text, path) for text, path in files_below(folder, base=folder) if path.suffix in SUFFIXES
-    ]
-    digest = hashlib.sha256()
-    for text, path in files:
-        with path.open("rb") as file:
-            digest.update(f"{text}\0".encode() + hashlib.file_digest(file, "sha256").digest())
-
-    def write(out: Path) -> None:
-        for text, path in files:
-            (out / text).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, out / text)
-
-    return SOURCES.add(
-        jobs,
-        library,
-        workspace,
-        name=name or folder.resolve().name,
-        content=digest.hexdigest(),
-        n_bytes=sum(path.stat().st_size for _, path in files),
-        write=write,
-    )
+    data = SOURCES.archives.packed(folder, name="source")
+    return SOURCES.add_archive(jobs, library, workspace, data, name=name or folder.resolve().name)
 
 
 def check_source(folder: Path) -> None:

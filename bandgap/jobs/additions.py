@@ -58,43 +58,19 @@ class Additions:
         Raises InputError for an archive without such a model, over the limits or over the quota of
         the workspace, and for a name that is empty or too long.
         """
-        return self.add(
-            jobs,
-            library,
-            workspace,
-            name=name,
-            content=hashlib.sha256(data).hexdigest(),
-            n_bytes=self.archives.unpacked_bytes(data, name=name),
-            write=lambda folder: (folder / ARCHIVE).write_bytes(data),
-        )
-
-    def add(
-        self,
-        jobs: JobStore,
-        library: Library,
-        workspace: str,
-        *,
-        name: str,
-        content: str,
-        n_bytes: int,
-        write: Callable[[Path], object],
-    ) -> Job:
-        """Write the folder of a model and queue its check, unless one is active or has passed.
-
-        `content` is a digest of its files; `write` writes them, of `n_bytes`, to its folder.
-        """
         title = checked_name(name)
-        model_id = str(uuid.uuid5(uuid.UUID(workspace), content))
+        model_id = str(uuid.uuid5(uuid.UUID(workspace), hashlib.sha256(data).hexdigest()))
         earlier = jobs.latest(workspace, model_id, self.kind)
         if earlier is not None and earlier.is_current:
             return earlier
+        n_bytes = self.archives.unpacked_bytes(data, name=name)
         check_quota(library, workspace, adding=n_bytes)
         make_room(jobs, library, self.noun, model_id)
         folder = self.folder_of(library.home, model_id)
         shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled while it waited
         with owner_only():
             folder.mkdir(parents=True)
-            write(folder)
+            (folder / ARCHIVE).write_bytes(data)
         return jobs.start(
             workspace,
             self.kind,

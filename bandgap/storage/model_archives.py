@@ -41,6 +41,29 @@ class ModelArchives:
     limits: Limits
     accepted: str
 
+    def packed(self, folder: Path, *, name: str) -> bytes:
+        """Return a zip archive of a model, the same bytes for the same files.
+
+        They are in a folder of this name. Raises InputError where the folder is of another kind.
+        """
+        kind = manifest_kind(folder)
+        if kind not in self.kinds:
+            content = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
+            raise InputError(f"{folder} {content}, not of a {self.noun}. {self.accepted}")
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for path in sorted(folder.rglob("*")):
+                place = PurePosixPath(path.relative_to(folder))
+                if path.is_file() and self.belongs(place):
+                    # float tensors shrink little and take long
+                    is_stored = path.suffix == ".safetensors"
+                    archive.writestr(
+                        zipfile.ZipInfo(f"{name}/{place}"),
+                        path.read_bytes(),
+                        zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED,
+                    )
+        return buffer.getvalue()
+
     def unpack(self, source: Path | bytes, folder: Path, *, name: str) -> None:
         """Write the model in an archive to an existing folder.
 

@@ -12,13 +12,12 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bandgap.foundation.errors import BandgapError, InputError
-from bandgap.storage.manifests import CALIBRATOR, LEARNING_CURVE, MANIFEST, manifest_kind
+from bandgap.foundation.errors import BandgapError
+from bandgap.storage.manifests import CALIBRATOR, LEARNING_CURVE, MANIFEST
 from bandgap.storage.model_archives import ModelArchives
 from bandgap.structures.records import Limits
 
 PATTERNS = (MANIFEST, "*.safetensors", "predictions.csv", CALIBRATOR, LEARNING_CURVE)
-_STORED = (".safetensors",)  # float tensors shrink little and take long
 
 
 def run_archive(
@@ -29,21 +28,11 @@ def run_archive(
     `inputs` are further files by their paths in that folder, which `opened_run` leaves packed.
     Raises InputError where the folder is not that of a run.
     """
-    if manifest_kind(folder) != "run":
-        raise InputError(f"{folder} is not the folder of a run: it has no readable {MANIFEST}.")
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and _belongs(path.name):
-                is_stored = path.suffix in _STORED
-                archive.write(
-                    path,
-                    f"{name}/{path.name}",
-                    compress_type=zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED,
-                )
-        for path_in_folder, content in (inputs or {}).items():
+    buffer = io.BytesIO(RUN_ARCHIVES.packed(folder, name=name))
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        for place, content in (inputs or {}).items():
             data = content if isinstance(content, bytes) else content.read_bytes()
-            archive.writestr(f"{name}/{path_in_folder}", data)
+            archive.writestr(f"{name}/{place}", data)
     return buffer.getvalue()
 
 

@@ -96,7 +96,7 @@ def test_other_archives_are_refused_with_what_is_accepted(tmp_path, content, mes
 
 def test_folder_of_a_source_is_not_packed_as_a_run(tmp_path):
     (tmp_path / "manifest.json").write_text('{"kind": "source"}')
-    with pytest.raises(InputError, match="is not the folder of a run"):
+    with pytest.raises(InputError, match="is the folder of a source, not of a run"):
         run_archive(tmp_path)
 
 
