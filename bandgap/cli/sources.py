@@ -214,7 +214,6 @@ def source_extras(
     else:
         check_inputs(structures, labels)
     files = _chosen_sets(sets, heads)
-    config = source_config(request)
     with progress_bars() as progress:
         if has_several:
             data = load_sets(files, str(labels.key), progress=progress)
@@ -223,8 +222,7 @@ def source_extras(
         add_extras_run(
             source,
             data,
-            variational=config.variational,
-            snapshots=config.snapshots,
+            extras=source_config(request),
             device=request.device,
             cache=descriptor_cache(),
             n_jobs=request.n_jobs,

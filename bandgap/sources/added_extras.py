@@ -12,13 +12,11 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.foundation.replacement import replaced_folder
-from bandgap.networks.swag import SnapshotConfig
-from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.domain import DOMAIN, save_domain
 from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
-from bandgap.sources.model import SourceModel
+from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.near_copies import has_distances
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import keys_of, save_keys
@@ -32,8 +30,7 @@ def add_extras_run(
     folder: Path,
     sets: Mapping[str, LabelledSet],
     *,
-    variational: tuple[VariationalConfig, ...] = (),
-    snapshots: SnapshotConfig | None = None,
+    extras: SourceConfig = SourceConfig(),
     device: str = "auto",
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
@@ -53,8 +50,8 @@ def add_extras_run(
     sets
         Its training structures and their gaps, in the same order, by the name of the set: "" for a
         source of one set.
-    variational, snapshots
-        Extras to compute in addition.
+    extras
+        Settings whose variational fits and snapshots are computed in addition.
     device, cache, n_jobs, progress
         Where and how they are computed.
 
@@ -86,8 +83,7 @@ def add_extras_run(
         add_to_heads(
             stored,
             tables,
-            variational=variational,
-            snapshots=snapshots,
+            extras=extras,
             device=device,
             progress=progress,
         )
@@ -97,7 +93,7 @@ def add_extras_run(
             f"{folder} is a source of one set. "
             "Give its structures and gaps without the name of a set."
         )
-    source = _with_requested_extras(load_source(path), variational, snapshots)
+    source = _with_requested_extras(load_source(path), extras)
     table, _ = rows_to_learn(
         sets[""].records,
         sets[""].gaps_eV,
@@ -128,8 +124,7 @@ def add_to_heads(
     stored: StoredSources,
     tables: Mapping[str, Table],
     *,
-    variational: tuple[VariationalConfig, ...] = (),
-    snapshots: SnapshotConfig | None = None,
+    extras: SourceConfig = SourceConfig(),
     device: str,
     progress: Progress,
 ) -> None:
@@ -139,7 +134,7 @@ def add_to_heads(
         rows: dict[float, tuple[Tensor, Tensor]] = {}
         for member, folders in enumerate(stored.members):
             source = load_source(folders[name], verify=False)
-            source = _with_requested_extras(source, variational, snapshots)
+            source = _with_requested_extras(source, extras)
             power = source.standardiser.power
             if power not in rows:
                 used = used_features(source.params)
@@ -153,16 +148,11 @@ def add_to_heads(
                 save_source(changed, source, references=table.records)
 
 
-def _with_requested_extras(
-    source: SourceModel,
-    variational: tuple[VariationalConfig, ...],
-    snapshots: SnapshotConfig | None,
-) -> SourceModel:
+def _with_requested_extras(source: SourceModel, extras: SourceConfig) -> SourceModel:
     """Return the source whose config asks for these extras in addition to its own."""
-    config = source.config
     config = replace(
-        config,
-        variational=variational or config.variational,
-        snapshots=snapshots or config.snapshots,
+        source.config,
+        variational=extras.variational or source.config.variational,
+        snapshots=extras.snapshots or source.config.snapshots,
     )
     return replace(source, config=config)

@@ -109,9 +109,9 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         lifespan=alive,
+        exception_handlers=_HANDLERS,
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    _answer_refusals(app)
 
     def let_in(request: Request) -> None:
         if not has_access(request.headers.get("authorization"), token):
@@ -324,50 +324,41 @@ async def _upload(number: int, part: UploadFile | str) -> tuple[str, bytes]:
     return file_name(part.filename or "", default=f"structure-{number}"), await part.read()
 
 
-def _answer_refusals(app: FastAPI) -> None:
-    """Give all refusals and errors the same form, a code and a message, without a traceback."""
+def _of_address(request: Request, error: Any) -> JSONResponse:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return _refused(422, f"{printable(where)}: {printable(str(first['msg']))}.")
 
-    @app.exception_handler(Refusal)
-    async def refusal(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, Refusal)
-        return _refused(error.code, error.message)
 
-    @app.exception_handler(BandgapError)
-    async def of_library(request: Request, error: Exception) -> JSONResponse:
-        return _refused(422, str(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def of_address(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        return _refused(422, f"{printable(where)}: {printable(str(first['msg']))}.")
-
-    @app.exception_handler(HTTPException)
-    async def of_path(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        if error.status_code == 405:
-            allowed = (error.headers or {}).get("Allow", "")
-            answer = _refused(
-                405,
-                f"{printable(request.url.path)} does not accept {printable(request.method)}."
-                f" Accepted: {allowed}.",
-            )
-            answer.headers["Allow"] = allowed
-            return answer
-        return _refused(
-            error.status_code,
-            f"There is no {request.method} of this address. GET /docs lists what there is.",
+def _of_path(request: Request, error: Any) -> JSONResponse:
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        answer = _refused(
+            405,
+            f"{printable(request.url.path)} does not accept {printable(request.method)}."
+            f" Accepted: {allowed}.",
         )
-
-    @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
-        return _refused(
-            500,
-            "An error inside the service, which its log describes. Other requests are not touched.",
-        )
+        answer.headers["Allow"] = allowed
+        return answer
+    return _refused(
+        error.status_code,
+        f"There is no {request.method} of this address. GET /docs lists what there is.",
+    )
 
 
 def _refused(code: int, message: str, **more: Any) -> JSONResponse:
     headers = {429: {"Retry-After": "1"}, 401: {"WWW-Authenticate": "Bearer"}}.get(code)
     return JSONResponse({"detail": message, **more}, status_code=code, headers=headers)
+
+
+# All refusals and errors have the same form, a code and a message, without a traceback.
+_HANDLERS: dict[Any, Callable[[Request, Any], Any]] = {
+    Refusal: lambda request, error: _refused(error.code, error.message),
+    BandgapError: lambda request, error: _refused(422, str(error)),
+    RequestValidationError: _of_address,
+    HTTPException: _of_path,
+    Exception: lambda request, error: _refused(
+        500,
+        "An error inside the service, which its log describes. Other requests are not touched.",
+    ),
+}

@@ -19,6 +19,7 @@ from bandgap.networks.variational import VariationalConfig
 from bandgap.sources import extras
 from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.cards import extras_sentence
+from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KEYS
 from bandgap.sources.stored import load_source, source_predictions_eV
@@ -63,8 +64,7 @@ def full_folder(source_folder, world, tmp_path_factory):
     return add_extras_run(
         folder,
         {"": LabelledSet(world.source_records, world.source_gaps_eV)},
-        variational=VARIATIONAL,
-        snapshots=SNAPSHOTS,
+        extras=SourceConfig(variational=VARIATIONAL, snapshots=SNAPSHOTS),
         device="cpu",
     )
 

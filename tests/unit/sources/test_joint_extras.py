@@ -167,7 +167,9 @@ def test_held_out_gaps_do_not_change_the_variational_posterior_and_the_snapshots
     folder = Path(shutil.copytree(joint_folder, tmp_path / "source"))
     # Of several settings, the one with the smallest held-out error is kept.
     one = stored_config(folder).variational[:1]
-    add_extras_run(folder, {"plain": joint_sets["plain"]}, variational=one, device="cpu")
+    add_extras_run(
+        folder, {"plain": joint_sets["plain"]}, extras=SourceConfig(variational=one), device="cpu"
+    )
     stored = open_sources(folder)
     before = stored.load("plain")[0]["plain"]
     split = member_splits(before, stored.head("plain"), member=0)[0]
@@ -193,8 +195,7 @@ def test_extras_added_later_are_those_of_the_training(
     add_extras_run(
         bare_copy,
         joint_sets,
-        variational=settings.variational,
-        snapshots=settings.snapshots,
+        extras=settings,
         device="cpu",
     )
     pairs = zip(
@@ -216,7 +217,10 @@ def test_extras_added_later_are_those_of_the_training(
 
 def test_extras_can_be_added_to_one_output(bare_copy, joint_sets, settings):
     add_extras_run(
-        bare_copy, {"other": joint_sets["other"]}, snapshots=settings.snapshots, device="cpu"
+        bare_copy,
+        {"other": joint_sets["other"]},
+        extras=SourceConfig(snapshots=settings.snapshots),
+        device="cpu",
     )
     for member in open_sources(bare_copy).load():
         assert member["other"].extras == ("features", "fisher", "snapshots")

@@ -16,6 +16,7 @@ from bandgap.networks.variational import VariationalConfig
 from bandgap.sources import held_back
 from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.held_back import without_test_rows
+from bandgap.sources.model import SourceConfig
 from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.sources.training import train_source_folder
 
@@ -115,7 +116,7 @@ def test_extras_of_a_source_with_test_rows_do_not_use_them(world, tmp_path):
     add_extras_run(
         folder,
         {"": LabelledSet(world.source_records, world.source_gaps_eV)},
-        snapshots=SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16),
+        extras=SourceConfig(snapshots=SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16)),
         device="cpu",
     )
     again = load_source(folder)
