@@ -47,12 +47,12 @@ def inputs_of_run(
     Raises InputError where a file that the command read is no longer there.
     """
     stored = manifest.get("inputs") or {}
-    given = {"--source": source, "--structures": structures, "--label(s)": labels.is_given}
-    missing = [option for option, value in given.items() if not value]
+    values = {"--source": source, "--structures": structures, "--label(s)": labels.is_given}
+    missing = [option for option, value in values.items() if not value]
     if missing and "id_column" not in stored:
         raise InputError(
             f"{run} does not say which files it was made from: it was not made by "
-            f"`bandgap transfer`, or by an older version. Give {' and '.join(missing)}."
+            f"`bandgap transfer`, or by an older version. Give {', '.join(missing)}."
         )
     paths = tuple(structures or map(Path, stored["structures"]))
     if not structures:

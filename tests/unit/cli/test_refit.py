@@ -77,7 +77,7 @@ def test_refit_of_a_run_without_inputs_asks_for_them(
     failed = run("refit", transferred, "--out", tmp_path / "all")
     assert failed.exit_code == 1
     assert "does not say which files it was made from" in failed.stderr
-    assert "Give --source." in failed.stderr
+    assert "Give --source, --structures, --label(s)." in failed.stderr
 
 
 def test_zip_of_a_run_predicts_and_reports_like_its_folder(
