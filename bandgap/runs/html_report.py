@@ -41,7 +41,7 @@ from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
 from bandgap.storage.manifests import LEARNING_CURVE, RECORD, SUMMARIES, read_manifest
 from bandgap.structures.shapes import load_shape
 
-MOST_PREDICTED = 20  # rows of the table of predictions
+MOST_PREDICTED = 50  # rows of the table of predictions
 _HEIGHT = 270  # pixels of a figure
 _TEMPLATE = jinja2.Environment(
     loader=jinja2.PackageLoader("bandgap.runs"),
@@ -156,7 +156,7 @@ def report_html(folder: Path, context: ReportContext) -> str:
         values["verdict"] = result_verdict(heldout, manifest)
         values["compared"] = _compared(heldout, manifest, values["title"], context.other_runs)
         figures |= _test_figures(heldout)
-    if gaps_eV is not None:
+    if gaps_eV is not None and gaps_eV.size:
         figures = {f"The {gaps_eV.size:,} known gaps.": plots.gap_histogram(gaps_eV)} | figures
     figures |= _layers(folder)
     if curve is not None:
@@ -175,12 +175,11 @@ def report_html(folder: Path, context: ReportContext) -> str:
 
 def _question(manifest: Mapping[str, Any], context: ReportContext) -> str:
     data = context.data or (manifest.get("inputs") or {}).get("data_set") or "these structures"
-    n_labelled = manifest["data"]["n_labelled"]
-    return (
-        f"How well does {manifest['title']} predict the band gaps of {data} from "
-        f"{manifest['n']:,} of {n_labelled:,} known gaps "
-        f"({manifest.get('level_of_theory') or 'level of theory not recorded'})?"
-    )
+    level = manifest.get("level_of_theory") or "level of theory not recorded"
+    known = f"{manifest['n']:,} of {manifest['data']['n_labelled']:,} known gaps ({level})"
+    if not tested_ids(manifest):
+        return f"Learned from {known}."
+    return f"How well does {manifest['title']} predict the band gaps of {data} from {known}?"
 
 
 def _test_figures(heldout: HeldOut) -> dict[str, go.Figure]:

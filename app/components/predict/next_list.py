@@ -91,7 +91,7 @@ def next_view(
             key="next-criterion" if window is None else "next-criterion-window",
             width=260,
             help="\n\n".join(f"**{criterion}**: {HELP[criterion]}" for criterion in offered)
-            + help_link("tutorials/what-to-compute-next", "Rank them"),
+            + help_link("tutorials/on-the-pages", "What to compute next"),
         )
         count = st.number_input("How many", 1, most, min(10, most), key="next-count", width=120)
         spread = st.toggle("Spread out", value=True, help=_SPREAD_HELP)

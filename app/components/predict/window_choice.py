@@ -31,7 +31,7 @@ def choose_window() -> Window | None:
                 key=key,
                 width=200,
                 placeholder=example,
-                help=_HELP + help_link("tutorials/what-to-compute-next", "Aim at a window"),
+                help=_HELP + help_link("tutorials/on-the-pages", "What to compute next"),
             )
             for label, value, key, example in (
                 ("Target window from (eV)", before[0], "window-from", "such as 1.3"),
@@ -62,7 +62,8 @@ def window_sentence(predictions: Predictions, window: Window) -> str:
     """Return how many structures are expected in a window."""
     chances = predictions.window_probability(window)
     n = int(np.isfinite(chances).sum())
-    return f"In {window.label}: {np.nansum(chances):.1f} of {n:,} structures expected."
+    level = f" ({predictions.level_of_theory})" if predictions.level_of_theory else ""
+    return f"In {window.label}{level}: {np.nansum(chances):.1f} of {n:,} structures expected."
 
 
 _HELP = (
