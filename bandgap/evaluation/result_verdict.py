@@ -22,8 +22,8 @@ Where the labels contain metals, most errors are near zero, and 2, 5 and the rul
 do not apply. There are two verdicts instead: whether metals and semiconductors are told apart more
 often than by always naming the more frequent class (by two standard errors), and whether the gap
 that semiconductors have if they are none has an RMSE of at most `NOT_BETTER` of that of their mean
-gap. A run is good if both hold and the second is at most `GOOD_SHARE`, and not usable if neither
-holds.
+gap. A run is good if both hold and the second is at most `GOOD_SHARE`. If neither holds it is not
+usable, and cannot be judged with fewer than `FEWEST_JUDGED` semiconductors.
 """
 
 import math
@@ -105,7 +105,7 @@ def result_verdict(
     rhat = _rhat(manifest)
     chains_agree = not rhat or rhat[worst_of(rhat)] <= RHAT_LIMIT
     constant_eV = float((manifest.get("tested") or {}).get("mean_gap_rmse_eV", math.nan))
-    mean_gap = "" if math.isnan(constant_eV) else f" (the mean gap: {_eV(constant_eV)})"
+    mean_gap = "" if math.isnan(constant_eV) else f" ({_eV(constant_eV)} by the mean gap)"
     error = f"RMSE {_eV(rmse(heldout.gaps_eV, heldout.predictions.mean_eV))}{mean_gap} on {n:,} "
     error += "held-out structure" if n == 1 else "held-out structures"
     if n < FEWEST_JUDGED:
@@ -152,8 +152,8 @@ def _with_metals(heldout: HeldOut, curve: CurveVerdict, *, chains_agree: bool) -
     state: State = "fair"
     word = "Use with care"
     if not (tells_metals or tells_gaps):
-        state = "poor"
-        word = "Not usable"
+        is_judged = metals.n_semiconductors >= FEWEST_JUDGED
+        state, word = ("poor", "Not usable") if is_judged else ("unknown", "Cannot be judged")
     elif not chains_agree:
         word = "Chains not agreed"
     elif curve.deviates:

@@ -138,8 +138,14 @@ def report_html(folder: Path, context: ReportContext) -> str:
             "source model": str(manifest.get("source", {}).get("fingerprint", "none")),
         },
         "held_out": tested_ids(manifest),
-        "notes": [left_out_sentence(manifest), copies_of_run_sentence(manifest)]
-        + [str(warning) for warning in manifest.get("warnings", ())],
+        "notes": [
+            str(text).replace("`", "")  # Markdown of the page
+            for text in (
+                left_out_sentence(manifest),
+                copies_of_run_sentence(manifest),
+                *manifest.get("warnings", ()),
+            )
+        ],
         "refit": refit_sentence(manifest, parent=context.parent or str(manifest["refit"]["parent"]))
         if "refit" in manifest
         else "",
@@ -238,8 +244,8 @@ def _compared(
             "run": run.label,
             "RMSE (eV)": f"{figures['rmse_eV']:.2f}",
             "in 95 % intervals": f"{100 * figures['coverage_95']:.0f} %",
-            "difference to this run (eV)": texts.get(run.id, ""),
         }
+        | ({"difference to this run (eV)": texts.get(run.id, "")} if texts else {})
         for run, figures in zip(runs, figures_table(runs).to_dict("records"), strict=True)
     ]
     mean_gap_eV = (manifest.get("tested") or {}).get("mean_gap_rmse_eV")

@@ -45,7 +45,7 @@ def test_good_run_says_for_what_with_error_intervals_and_structures_far_off():
         "Good for ranking and for gaps, which are right within 0.3 eV: RMSE 0.1"
     )
     assert (
-        "eV (the mean gap: 1.00 eV) on 91 held-out structures; 95 % intervals contain 9"
+        "eV (1.00 eV by the mean gap) on 91 held-out structures; 95 % intervals contain 9"
         in verdict.sentence
     )
 
@@ -66,7 +66,7 @@ def test_run_no_better_than_the_mean_is_not_usable(error):
     verdict = result_verdict(heldout_of(100, error=error), AGREED | MEAN)
     assert (verdict.state, verdict.word) == ("poor", "Not usable")
     assert verdict.sentence.startswith("Not clearly better than the mean gap: RMSE ")
-    assert "(the mean gap: 1.00 eV)" in verdict.sentence
+    assert "(1.00 eV by the mean gap)" in verdict.sentence
 
 
 def test_gain_within_two_standard_errors_is_no_gain():
@@ -148,6 +148,9 @@ def test_metals_and_gaps_of_semiconductors_have_a_verdict_each(p_of_metals, erro
     verdict = result_verdict(heldout, AGREED | MEAN)
     assert verdict.state == state
     assert "Metal or not: right in" in verdict.sentence and "far off" not in verdict.sentence
+    few_semiconductors = np.r_[np.flatnonzero(is_metal), np.flatnonzero(~is_metal)[:5]]
+    few = result_verdict(heldout.rows(few_semiconductors), AGREED | MEAN)
+    assert few.state == "unknown" if state == "poor" else few.state != "poor"
     assert far_rows(heldout).size == 0
 
 
