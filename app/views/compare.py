@@ -69,7 +69,10 @@ def _too_few(dataset: str | None = None) -> None:
         f"Comparing needs at least {FEWEST_RUNS} finished runs on the same data, such as two "
         "methods of one start."
     )
-    advice("compare", dataset)
+    if dataset is None:
+        advice("compare")
+    else:
+        st.page_link("views/train.py", label="Train another way", icon=":material/model_training:")
 
 
 page()

@@ -208,6 +208,13 @@ def calibrated_part(heldout: HeldOut, calibrator: Calibrator) -> HeldOut:
     return HeldOut(calibrator.apply(part.predictions), part.gaps_eV)
 
 
+def variance_calibrated(heldout: HeldOut, calibrator: Calibrator | None) -> HeldOut | None:
+    """Return what a variance calibrator is judged on, None with another one or none."""
+    if calibrator is None or calibrator.kind != "variance":
+        return None
+    return calibrated_part(heldout, calibrator)
+
+
 def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
     """Write a calibrator to the folder of a run, atomically; it replaces an earlier one."""
     text = json.dumps(

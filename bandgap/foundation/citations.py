@@ -9,6 +9,7 @@ METHOD = (
     "Statistics 17(4), 3241-3256, 2023."
 )
 MBTR = "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022."
+GFN1_XTB = "GFN1-xTB: S. Grimme et al., J. Chem. Theory Comput. 13, 1989-2009, 2017."
 DSCRIBE = "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020."
 
 _COMPARED = f"As a comparison in {METHOD}"
@@ -122,5 +123,6 @@ OF_BLOCK: Final[Mapping[str, str]] = {
     "composition": "L. Ward et al., npj Comput. Mater. 2, 16028, 2016.",
     "neighbours": "L. Ward et al., Phys. Rev. B 96, 024104, 2017.",
     "soap": "SOAP: A. P. Bartok, R. Kondor and G. Csanyi, Phys. Rev. B 87, 184115, 2013.",
+    "bonds": "RDKit: open-source cheminformatics, https://www.rdkit.org.",
     "graph": "MEGNet: C. Chen et al., Chem. Mater. 31, 3564, 2019.",
 }

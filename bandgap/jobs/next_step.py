@@ -84,6 +84,12 @@ PREDICT_UNSETTLED: Final = Step(
     "The chains have not agreed. More draws need the data set of the run, and a run that is no "
     "refit.",
 )
+REFIT_UNJUDGED: Final = Step(
+    "result",
+    "Refit on all labels",
+    "Few were held out: the error stays unknown, but they help as labels. To judge the model, "
+    "train again with more held out.",
+)
 PREDICT_UNJUDGED: Final = Step(
     "predict",
     "Predict new structures",
@@ -134,7 +140,7 @@ def _step_of_verdict(facts: Facts, verdict: ResultVerdict) -> Step:
     if verdict.curve is not None and verdict.curve.deviates and facts.can_calibrate:
         return OF_VERDICT["calibrate"]
     if facts.can_refit:
-        return OF_VERDICT["refit"]
+        return REFIT_UNJUDGED if verdict.state == "unknown" else OF_VERDICT["refit"]
     if not verdict.chains_agree:
         return PREDICT_UNSETTLED
     if verdict.state == "unknown":

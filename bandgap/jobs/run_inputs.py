@@ -9,6 +9,7 @@ from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.shell_commands import GAPS, SOURCE, stored_command
+from bandgap.structures.formats import is_nameless
 
 FOLDER = "structures"
 SCRIPT = "repeat.sh"
@@ -26,9 +27,14 @@ def run_inputs(
     files: dict[str, Path | bytes] = {}
     if demo := DEMOS.get(dataset.origin):
         files[f"{FOLDER}/{demo.file}"] = demo.folder().parent / demo.file
-    for file in library.files(dataset.id):
+    for number, file in enumerate(library.files(dataset.id), 1):
         parts = [part for part in PurePosixPath(file.name).parts if part not in ("/", "..")]
-        files["/".join([FOLDER, *parts])] = home.upload_path(file.content)
+        if len(parts) == 1 and is_nameless(parts[0]):  # called after its folder
+            parts *= 2
+        place = "/".join([FOLDER, *parts])
+        if place in files:
+            place = "/".join([FOLDER, str(number), *parts])
+        files[place] = home.upload_path(file.content)
     inputs = {"structures": list(files), "labels": GAPS}
     verdicts = [v for v in library.verdicts(dataset.id) if v.gap_eV is not None]
     columns: dict[str, list[Any]] = {
@@ -40,7 +46,7 @@ def run_inputs(
     files[GAPS] = csv_of_columns(columns).encode()
     if features := run.request.features:
         digest, _, name = features.partition("/")
-        files[name] = home.upload_path(digest)
+        files[f"features/{name}"] = home.upload_path(digest)
     command = stored_command({**manifest, "inputs": inputs}, source=run.source)
     note = f"\n# {SOURCE} is the folder of its source model." if SOURCE in command else ""
     files[SCRIPT] = (

@@ -23,7 +23,7 @@ from plotly.offline import get_plotlyjs
 from safetensors.numpy import load_file
 
 from bandgap import plots
-from bandgap.evaluation.calibrators import load_calibrator
+from bandgap.evaluation.calibrators import load_calibrator, variance_calibrated
 from bandgap.evaluation.heldout import HeldOut, load_heldout, refit_sentence, tested_ids
 from bandgap.evaluation.learning_curve import load_curve
 from bandgap.evaluation.metal_tables import THRESHOLD, p_metal_table
@@ -38,7 +38,13 @@ from bandgap.predictions.store import QUANTILES, load_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.methods_text import cited_works, methods_text
 from bandgap.sources.cards import copies_of_run_sentence, left_out_sentence
-from bandgap.storage.manifests import LEARNING_CURVE, RECORD, SUMMARIES, read_manifest
+from bandgap.storage.manifests import (
+    LEARNING_CURVE,
+    RECORD,
+    SUMMARIES,
+    damage_reported,
+    read_manifest,
+)
 from bandgap.structures.shapes import load_shape
 
 MOST_PREDICTED = 50  # rows of the table of predictions
@@ -159,7 +165,9 @@ def report_html(folder: Path, context: ReportContext) -> str:
     if values["held_out"]:
         heldout = load_heldout(folder, manifest)
         gaps_eV = heldout.gaps_eV if gaps_eV is None else gaps_eV
-        values["verdict"] = result_verdict(heldout, manifest)
+        values["verdict"] = result_verdict(
+            heldout, manifest, calibrated=variance_calibrated(heldout, calibrator)
+        )
         values["compared"] = _compared(heldout, manifest, values["title"], context.other_runs)
         figures |= _test_figures(heldout)
     if gaps_eV is not None and gaps_eV.size:
@@ -182,10 +190,10 @@ def report_html(folder: Path, context: ReportContext) -> str:
 def _question(manifest: Mapping[str, Any], context: ReportContext) -> str:
     data = context.data or (manifest.get("inputs") or {}).get("data_set") or "these structures"
     level = manifest.get("level_of_theory") or "level of theory not recorded"
-    known = f"{manifest['n']:,} of {manifest['data']['n_labelled']:,} known gaps ({level})"
+    known_gaps = f"{manifest['n']:,} of {manifest['data']['n_labelled']:,} known gaps ({level})"
     if not tested_ids(manifest):
-        return f"Learned from {known}."
-    return f"How well does {manifest['title']} predict the band gaps of {data} from {known}?"
+        return f"Learned from {known_gaps}."
+    return f"How well does {manifest['title']} predict the band gaps of {data} from {known_gaps}?"
 
 
 def _test_figures(heldout: HeldOut) -> dict[str, go.Figure]:
@@ -210,7 +218,8 @@ def _test_figures(heldout: HeldOut) -> dict[str, go.Figure]:
 def _layers(folder: Path) -> dict[str, go.Figure]:
     """Return the posterior of the layer weights by its caption; empty for runs without them."""
     files = [folder / name for name in (SUMMARIES, RECORD)]
-    arrays = {k: v for file in files if file.is_file() for k, v in load_file(file).items()}
+    with damage_reported(folder):
+        arrays = {k: v for file in files if file.is_file() for k, v in load_file(file).items()}
     if "c" not in arrays:
         return {}
     flat = {

@@ -57,6 +57,8 @@ def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     if any(descriptor.get(name) for name in ("k1", "k2", "k3")):
         yield from (citations.MBTR, citations.DSCRIBE)
     yield from (text for name, text in citations.OF_BLOCK.items() if descriptor.get(name))
+    if "xTB" in str(descriptor.get("levels")):
+        yield citations.GFN1_XTB
     for name in ("potential", "second_potential"):
         if potential := POTENTIALS.get(str(descriptor.get(name))):
             yield potential.card_text

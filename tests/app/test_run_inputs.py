@@ -47,6 +47,22 @@ def test_script_in_the_zip_repeats_the_run(workspace: Workspace, tmp_path: Path)
         assert not (opened / "structures").exists()
 
 
+def test_uploads_of_one_name_and_files_without_a_name_of_their_own_keep_their_ids(
+    workspace: Workspace,
+) -> None:
+    poscar = b"x\n1.0\n5.6 0 0\n0 5.6 0\n0 0 5.6\nNa Cl\n1 1\nDirect\n0 0 0\n.5 .5 .5\n"
+    dataset = workspace.add_checked([("POSCAR", poscar), ("POSCAR", poscar), ("a.vasp", poscar)])
+    run, _ = workspace.add_run(dataset, method="kernel_ridge", source="none")
+    row = workspace.library.run(workspace.id, run)
+    assert row is not None
+    stored = workspace.library.dataset(workspace.id, dataset)
+    manifest = {"request": row.request.to_values(), "versions": {"bandgap": "0.1.0"}}
+    files = run_inputs(workspace.library, row, stored, manifest)
+    places = [place for place in files if place.startswith("structures/")]
+    names = ["POSCAR/POSCAR", "2/POSCAR/POSCAR", "a.vasp"]
+    assert places == [f"structures/{name}" for name in names]
+
+
 def test_zip_of_a_demo_has_its_file(workspace: Workspace, tmp_path: Path) -> None:
     dataset = workspace.library.add_dataset(workspace.id, "demo crystals", origin="demo").id
     run, _ = workspace.add_run(dataset, n=200, n_test=320)

@@ -99,6 +99,8 @@ def test_name_and_note_of_the_table_are_stored_with_the_run(
     assert "smallest" in at.selectbox[0].options
     row = visit("compare").data_editor[0].value.loc[runs[2]]  # a new session
     assert (row["run"], row["note"]) == ("smallest", "for the paper")
+    at = edit(visit("compare"), {2: {"note": None}})  # cleared
+    assert not at.exception and run_notes(workspace.library, workspace.id)[runs[2]] == ""
 
 
 def test_edit_is_stored_once_and_does_not_undo_what_another_window_wrote(

@@ -77,10 +77,10 @@ def run_table(
         "comparison.csv",
         help="With all figures, such as the mean absolute error and the width of the intervals.",
     )
-    editable = ["run", "note"]
-    is_edited = (edited_table[editable] != table[editable]).any(axis=1)
+    names_and_notes = edited_table[["run", "note"]].fillna("")  # what was cleared
+    is_edited = (names_and_notes != table[["run", "note"]]).any(axis=1)
     for run_id in table.index[is_edited]:
-        _store(rows[run_id], edited_table.loc[run_id], table.loc[run_id])
+        _store(rows[run_id], names_and_notes.loc[run_id], table.loc[run_id])
 
 
 def comparison(
@@ -102,9 +102,9 @@ def _store(run: RunRow, new: "pd.Series[Any]", old: "pd.Series[Any]") -> None:
     """Store an edited row in a run; then a new table, without edits, replaces the present one."""
     try:
         if new["note"] != old["note"]:
-            set_run_note(stores.library(), run.workspace, run.id, new["note"] or "")
+            set_run_note(stores.library(), run.workspace, run.id, new["note"])
         if new["run"] != old["run"]:
-            rename_run(stores.library(), run, new["run"] or "")
+            rename_run(stores.library(), run, new["run"])
     except BandgapError as error:
         session.set_message(words.escaped_sentence(str(error)), tone="error")
     session.renew(_KEY)

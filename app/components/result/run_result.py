@@ -12,7 +12,7 @@ from app.components.shared.run_files import (
     read_heldout_run,
     read_run,
 )
-from bandgap.evaluation.calibrators import Calibrator, CalibratorKind, calibrated_part
+from bandgap.evaluation.calibrators import Calibrator, CalibratorKind, variance_calibrated
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.near_copies import near_copies_sentence
 from bandgap.evaluation.proposed_calibrator import proposed_kind
@@ -94,7 +94,5 @@ def _verdict(
     _manifest: dict[str, Any],
 ) -> ResultVerdict:
     """Return the verdict on a run; `folder` and `calibrator` are the key of the cache."""
-    calibrated = None
-    if _calibrator is not None and _calibrator.kind == "variance":
-        calibrated = calibrated_part(_heldout, _calibrator)
+    calibrated = variance_calibrated(_heldout, _calibrator)
     return result_verdict(_heldout, _manifest, calibrated=calibrated)

@@ -20,7 +20,7 @@ from bandgap.evaluation.heldout import refit_sentence
 from bandgap.evaluation.result_verdict import State
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.estimates import TransferTimes
-from bandgap.jobs.next_step import OF_VERDICT, Step
+from bandgap.jobs.next_step import OF_VERDICT, REFIT_UNJUDGED, Step
 from bandgap.jobs.refitting import request_for_all, start_refit
 from bandgap.jobs.rows import RunRow
 
@@ -58,7 +58,7 @@ def next_step_view(result: RunResult) -> Step:
     with frame.row():
         if step == OF_VERDICT["more draws"]:
             more_draws(result, kind="primary")
-        elif step == OF_VERDICT["refit"]:
+        elif step in (OF_VERDICT["refit"], REFIT_UNJUDGED):
             _refit_button(result)
         elif step == OF_VERDICT["calibrate"]:
             calibrator_view.calibrate_button(result)
