@@ -140,8 +140,8 @@ class Visitor:
         self._started += time.perf_counter() - before  # pictures are no part of the journey
 
 
-def demo_journey(visitor: Visitor, address: str) -> None:
-    """Go from the address to the predictions of the demo's new crystals and their report."""
+def demo_journey(visitor: Visitor, address: str) -> Path:
+    """Go from the address to predictions of the demo's new crystals and return their report."""
     visitor.open(address)
     visitor.press("Use the demo data")
     visitor.see(LEARNED)
@@ -149,7 +149,7 @@ def demo_journey(visitor: Visitor, address: str) -> None:
     _train(visitor, "Start 2 trainings")
     visitor.press("Predict the demo's 12 new crystals")
     visitor.see("structures predicted")
-    visitor.download("Report (HTML)")
+    return visitor.download("Report (HTML)")
 
 
 def own_journey(

@@ -201,7 +201,10 @@ def _make_folder(folder: Path) -> Path:
 
 def _remove_rights_of_others(path: Path) -> None:
     """Remove the rights of group and others; nothing happens on Windows."""
-    mode = path.stat().st_mode & 0o7777
+    try:
+        mode = path.stat().st_mode & 0o7777
+    except FileNotFoundError:  # SQLite has removed its log
+        return
     if os.name != "posix" or not mode & OTHERS:
         return
     try:
