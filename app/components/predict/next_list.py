@@ -107,15 +107,14 @@ def next_view(
     rows = selection.rows.tolist()
     n_warned = sum(bool(predictions.warning(row)) for row in rows)
     st.markdown(_sentence(selection, n_warned=n_warned))
-    table = _table(selection, predictions, details)
+    csv_table = pd.DataFrame(selection.columns(predictions, details))
     addresses = picture_addresses(dataset, rows + selection.not_ranked.tolist())
     tables.show(
-        tables.with_pictures(table, addresses),
+        tables.with_pictures(_page_table(csv_table), addresses),
         alt="What to compute next, best first",
         columns=_COLUMNS,
         rows=8,
     )
-    csv_table = pd.DataFrame(selection.columns(predictions, details))
     with frame.row():
         downloads.csv_button("Download this list (CSV)", lambda: csv_table, f"{name}.csv")
         if extxyz is not None and rows:
@@ -138,15 +137,14 @@ def _inputs_button(
     )
 
 
-def _table(
-    selection: NextStructures, predictions: Predictions, details: PredictionDetails
-) -> pd.DataFrame:
-    table = pd.DataFrame(selection.columns(predictions, details))
+def _page_table(csv_table: pd.DataFrame) -> pd.DataFrame:
+    """Return the list for the page: chances in per cent, and warnings where there are any."""
+    table = csv_table.assign(rank=csv_table["rank"].astype("Int64"))
     if not table["warning"].any():
         del table["warning"]
     if "p_window" in table:
         table["p_window"] *= 100.0
-    return table.assign(rank=table["rank"].astype("Int64"))
+    return table
 
 
 def _sentence(selection: NextStructures, *, n_warned: int) -> str:

@@ -20,7 +20,7 @@ def choose_window() -> Window | None:
     """
     ends = session.selected_id("window").partition(":")
     before = (_end(ends[0]), _end(ends[2]))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with frame.row("bottom"):
         lower, upper = (
             st.number_input(
                 label,

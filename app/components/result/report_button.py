@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.components.result import learned_words
 from app.components.shared import downloads, stores
@@ -59,7 +60,6 @@ def report_page(run: RunRow, *, prediction: str = "") -> Callable[[], str]:
         learned=learned_words.layer_sentence(files.diagnostics.get("correction"), n=files.n)
         if has_layers
         else "",
-        gaps_eV=known_gaps(library, run.dataset) if run.dataset in names else None,
         other_runs={
             label: home.run_folder(id)
             for id, label in run_labels(other_runs, names, stores.sources()).items()
@@ -67,7 +67,12 @@ def report_page(run: RunRow, *, prediction: str = "") -> Callable[[], str]:
         prediction=None if job is None else home.prediction_folder(run.id, job.id),
         shapes=None if job is None else shapes_path(home, job.payload["dataset"]),
     )
-    return lambda: report_html(home.run_folder(run.id), context)
+
+    def report() -> str:
+        gaps_eV = known_gaps(library, run.dataset) if run.dataset in names else None
+        return report_html(home.run_folder(run.id), replace(context, gaps_eV=gaps_eV))
+
+    return report
 
 
 def parent_title(run: RunRow) -> str:

@@ -58,8 +58,10 @@ def _running(job: Job) -> None:
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
             status = worker_status(stores.jobs().database)
-            place = queue_place(stores.jobs(), stores.library(), job)
-            st.write(place_sentence(place) if status.alive else words.no_worker(status.age_s))
+            if status.alive:
+                st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
+            else:
+                st.write(words.no_worker(status.age_s))
         elif job.cancel_requested:
             st.write("Ending the computation; this takes up to 15 s.")
         else:
@@ -92,6 +94,7 @@ def _progress(job: Job) -> None:
         st.write(line)
     if figures := words.value_line(last):
         st.markdown(figures)
+    if any(event.update.values for event in events):  # also between two phases that have some
         live_curves(job)
     spent = words.duration(time.time() - (job.started or job.created))
     messages = [event.update.message for event in events if event.update.message]

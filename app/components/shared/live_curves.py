@@ -24,6 +24,8 @@ def live_curves(job: Job) -> None:
         if not expander.open:
             return
         curves = curves_of(stores.jobs().events(job.id, last=MAX_EVENTS))
+        if not curves:  # no value is a finite number yet
+            return
         st.plotly_chart(
             drawn(progress_figure, curves),
             key=f"live-figure-{job.id}",

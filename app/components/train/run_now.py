@@ -52,7 +52,7 @@ def first_answer(job: Job) -> None:
     first = finished_runs().get(job.payload.get(FIRST_ANSWER, ""))
     if first is None:
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with frame.row():
         error = run_summary(first.id).rmse_eV
         title = words.escaped(first.title)
         st.markdown(f"{title} has an RMSE of {error:.2f} eV on the same test.", width="content")
