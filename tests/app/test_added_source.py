@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -128,7 +129,9 @@ def test_source_of_every_kind_is_listed_and_transferred_from(
     at = visit("sources", source=job.subject)
     assert list(at.dataframe[0].value["trained"]) == ["with the package", "elsewhere"]
     (descriptor,) = (str(e.value) for e in at.markdown if str(e.value).startswith("**Descriptor**"))
-    assert " features" in descriptor
+    manifest = json.loads((folder / "manifest.json").read_text())
+    n_features = manifest["network"]["n_features"]
+    assert n_features and descriptor.startswith(f"**Descriptor**: {n_features:,} features")
     workspace.add_run(dataset, method="fine_tune", source=job.subject)
     work_all(workspace.home)
     assert [(j.state, j.error) for j in workspace.jobs.jobs(workspace.id, kinds=["transfer"])] == [

@@ -56,8 +56,11 @@ def test_names_from_users_are_shown_unchanged():
 
 
 def test_help_on_a_first_estimate_has_its_range_and_what_it_rests_on():
-    text = estimate_words.estimate_help([Estimate(33.0)])
-    assert text.startswith("About 35 s (15 s to 1 min), by costs measured on two cores of another")
+    assert estimate_words.estimate_help([Estimate(33.0)]) == (
+        "About 35 s (15 s to 1 min), by costs measured on two cores of another machine, without a "
+        "GPU. Descriptors and electron levels that are computed for the first time take longer: "
+        "some milliseconds an atom with a potential or with tight binding."
+    )
 
 
 def test_estimate_of_several_methods_is_their_sum():
