@@ -52,7 +52,7 @@ SENTENCES: Final = (
     "These are PBE gaps. PBE underestimates measured gaps, by about a third on average.",
     "With 50 labels of your own level of theory this becomes a model of that level: page Train, or "
     "bandgap transfer --source pbe. On measured gaps its RMSE was then 1.02 eV, that of these PBE "
-    "gaps 1.29 eV (extra chgnet installed).",
+    "gaps 1.29 eV (with CHGNet).",
 )
 DATA_SET: Final = "Materials Project, PBE gaps"
 NOT_FOR: Final = "measured gaps, disordered crystals, surfaces, molecules"
