@@ -1,70 +1,63 @@
 """Repair of a fault of Streamlit: a late request of a fragment leaves an empty page.
 
 A fragment that redraws itself, or a component in one, sends a request with the page that the
-browser shows. The user may have followed a link just before, and the server may not have answered
-yet. Then the request names the old page. Streamlit (1.67) merges it with the request of the link,
-which is lost. Or it runs the fragment after the new page and tells the browser that the page has
-changed; the browser then removes everything that the new page has drawn. Under load this is a
-matter of seconds.
+browser shows. The user may have followed a link just before, or the script may switch to another
+page, and the browser does not know it yet. Then the request names the old page. Streamlit (1.67)
+merges it with the request of the link, which is lost. Or it runs the fragment after the new page
+and tells the browser that the page has changed; the browser then removes everything that the new
+page has drawn. Under load this is a matter of seconds.
 """
 
-from streamlit.proto.ClientState_pb2 import ClientState
-from streamlit.runtime.app_session import AppSession
+from dataclasses import replace
+
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import (
+    RerunData,
+    ScriptRequests,
+    ScriptRequestType,
+)
 
 
-class PageRequests:
-    """The requests of a session, and the page that it shows or will show next."""
+def corrected(request: RerunData, *, page: str) -> RerunData | None:
+    """Return a late request of a fragment as one for the newest page, None for one of a timer.
 
-    def __init__(self) -> None:
-        self._requested_page = ""
-        self._shown_before = ""
+    What it says of widgets is kept. Another request is returned as it is.
 
-    def is_wanted(self, request: ClientState, *, shown_page: str) -> bool:
-        """Return whether to carry out a request, which is corrected if it is late.
-
-        A late request of a timer is not carried out. Another one becomes a request for the newest
-        page, with what it says of widgets.
-
-        Parameters
-        ----------
-        request
-            A request for a run of the script or of one of its fragments; changed in place.
-        shown_page
-            Page of the newest run that has begun.
-        """
-        if request.fragment_id:
-            newest_page = self._newest_page(shown_page)
-            if newest_page in ("", request.page_script_hash) or not request.page_script_hash:
-                return True
-            if request.is_auto_rerun:
-                return False
-            request.fragment_id = ""
-            request.page_script_hash = newest_page
-        self._requested_page = request.page_script_hash
-        self._shown_before = shown_page
-        return True
-
-    def _newest_page(self, shown_page: str) -> str:
-        """Return the page of the newest request, or the one that its run has switched to.
-
-        It is "" after the first request of a session, which names its page by the address alone.
-        """
-        has_begun = shown_page != self._shown_before
-        return shown_page if has_begun and self._requested_page else self._requested_page
+    Parameters
+    ----------
+    request
+        A request for a run of the script or of some of its fragments.
+    page
+        Hash of the page that is shown or requested, "" before the first one.
+    """
+    is_of_fragments = bool(request.fragment_id or request.fragment_id_queue)
+    requested_page = request.page_script_hash
+    if not is_of_fragments or not requested_page or page in ("", requested_page):
+        return request
+    if request.is_auto_rerun:
+        return None
+    return replace(request, fragment_id=None, fragment_id_queue=[], page_script_hash=page)
 
 
 def correct_late_fragments() -> None:
     """Let every session correct the requests of its fragments from now on."""
-    if getattr(AppSession.request_rerun, "corrects_late_fragments", False):
+    if getattr(ScriptRequests.request_rerun, "corrects_late_fragments", False):
         return
-    request_rerun = AppSession.request_rerun
+    request_rerun = ScriptRequests.request_rerun
+    run_script = ScriptRunner._run_script
 
-    def request_corrected(session: AppSession, client_state: ClientState | None) -> None:
-        if client_state is not None:
-            requests = vars(session).setdefault("bandgap_page_requests", PageRequests())
-            if not requests.is_wanted(client_state, shown_page=session.page_script_hash):
-                return
-        request_rerun(session, client_state)
+    def request_corrected(requests: ScriptRequests, request: RerunData) -> bool:
+        waiting = requests._rerun_data
+        is_for_page = requests._state == ScriptRequestType.RERUN and not waiting.fragment_id_queue
+        page = str(waiting.page_script_hash) if is_for_page else ""
+        correction = corrected(request, page=page)
+        return True if correction is None else request_rerun(requests, correction)
+
+    def run_corrected(runner: ScriptRunner, request: RerunData) -> None:
+        correction = corrected(request, page=runner._pages_manager.current_page_script_hash)
+        if correction is not None:
+            run_script(runner, correction)
 
     request_corrected.corrects_late_fragments = True  # type: ignore[attr-defined]
-    AppSession.request_rerun = request_corrected  # type: ignore[assignment, method-assign]
+    ScriptRequests.request_rerun = request_corrected  # type: ignore[assignment, method-assign]
+    ScriptRunner._run_script = run_corrected  # type: ignore[assignment, method-assign]

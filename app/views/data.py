@@ -94,7 +94,11 @@ def state(dataset: Dataset, counts: dict[str, int], *, is_reading: bool) -> None
         step = advice("data", dataset.id, kind=kind, is_narrow=True)
         if step == ADD_GAPS:
             st.caption(f"{step.reason} Give them under Known gaps.")
-        elif counts["usable"] >= FEWEST_LABELLED and step != TRAIN and st.button(TRAIN.label):
+        elif (
+            counts["usable"] >= FEWEST_LABELLED
+            and step != TRAIN
+            and st.button(TRAIN.label, key=f"next-{TRAIN.label}")
+        ):
             session.set_trains_on(dataset.id)
             st.switch_page("views/train.py")
 

@@ -59,7 +59,7 @@ def test_added_run_is_listed_shown_and_predicts(
     at.run()
     assert "is in the list of runs. Its data set is not in this workspace" in texts(at)
     (run,) = workspace.library.runs(workspace.id)
-    assert "next-sources" in [button.key for button in at.button]
+    assert any(str(button.key).startswith("next-") for button in at.button)
     at = visit("result", run=run.id)
     assert "held-out structures;" in texts(at) and not at.error
     assert not [button for button in at.button if button.label.startswith("Refit")]

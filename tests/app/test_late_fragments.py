@@ -1,59 +1,40 @@
 """Requests of fragments that name a page which the user has left."""
 
+from typing import Any
+
 import pytest
-from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
-from app.late_fragments import PageRequests
+from app.late_fragments import corrected
 
-HOME, DATA, TRAIN = "home", "data", "train"
-
-
-def request(page: str, *, fragment: str = "", timer: bool = False) -> ClientState:
-    return ClientState(page_script_hash=page, fragment_id=fragment, is_auto_rerun=timer)
+HOME, DATA = "home", "data"
+FRAGMENTS: list[dict[str, Any]] = [{"fragment_id": "f"}, {"fragment_id_queue": ["f", "g"]}]
 
 
 @pytest.mark.parametrize("timer", [True, False])
-@pytest.mark.parametrize("page", [DATA, ""])
-def test_fragment_of_the_shown_page_runs_as_it_is(page: str, timer: bool):
-    requests = PageRequests()
-    assert requests.is_wanted(request(DATA), shown_page=HOME)
-    fragment = request(page, fragment="f", timer=timer)
-    assert requests.is_wanted(fragment, shown_page=DATA)
-    assert (fragment.fragment_id, fragment.page_script_hash) == ("f", page)
+@pytest.mark.parametrize(("requested_page", "newest_page"), [(DATA, DATA), ("", DATA), (DATA, "")])
+def test_fragment_of_the_newest_page_runs_as_it_is(
+    requested_page: str, newest_page: str, timer: bool
+) -> None:
+    request = RerunData(page_script_hash=requested_page, fragment_id="f", is_auto_rerun=timer)
+    assert corrected(request, page=newest_page) is request
 
 
-@pytest.mark.parametrize("shown_page", [HOME, DATA], ids=["not begun", "begun"])
-def test_fragment_of_the_page_before_becomes_a_request_for_the_new_page(shown_page: str):
-    requests = PageRequests()
-    assert requests.is_wanted(request(DATA), shown_page=HOME)
-    late = request(HOME, fragment="f")
-    assert requests.is_wanted(late, shown_page=shown_page)
-    assert (late.fragment_id, late.page_script_hash) == ("", DATA)
+@pytest.mark.parametrize("fragments", FRAGMENTS)
+def test_fragment_of_the_page_before_becomes_a_request_for_the_new_page(
+    fragments: dict[str, Any],
+) -> None:
+    request = RerunData(page_script_hash=HOME, query_string="ws=1", **fragments)
+    expected = RerunData(page_script_hash=DATA, query_string="ws=1")
+    assert corrected(request, page=DATA) == expected
 
 
-def test_timer_of_the_page_before_is_not_carried_out():
-    requests = PageRequests()
-    requests.is_wanted(request(DATA), shown_page=HOME)
-    assert not requests.is_wanted(request(HOME, fragment="f", timer=True), shown_page=HOME)
+@pytest.mark.parametrize("fragments", FRAGMENTS)
+def test_timer_of_the_page_before_is_not_carried_out(fragments: dict[str, Any]) -> None:
+    request = RerunData(page_script_hash=HOME, is_auto_rerun=True, **fragments)
+    assert corrected(request, page=DATA) is None
 
 
-def test_fragment_of_a_page_that_the_script_itself_switched_to_runs_as_it_is():
-    requests = PageRequests()
-    requests.is_wanted(request(HOME), shown_page=HOME)
-    fragment = request(TRAIN, fragment="f")  # after st.switch_page
-    assert requests.is_wanted(fragment, shown_page=TRAIN)
-    assert fragment.fragment_id == "f"
-
-
-def test_request_of_a_session_without_a_page_runs_as_it_is():
-    fragment = request(HOME, fragment="f")
-    assert PageRequests().is_wanted(fragment, shown_page="")
-    assert fragment.fragment_id == "f"
-
-
-def test_fragment_after_the_first_request_runs_as_it_is():
-    requests = PageRequests()
-    requests.is_wanted(request(""), shown_page="")  # the address names the page
-    fragment = request(DATA, fragment="f")
-    assert requests.is_wanted(fragment, shown_page=HOME)
-    assert (fragment.fragment_id, fragment.page_script_hash) == ("f", DATA)
+def test_request_for_another_page_runs_as_it_is() -> None:
+    request = RerunData(page_script_hash=HOME)
+    assert corrected(request, page=DATA) is request

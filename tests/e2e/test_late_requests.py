@@ -1,6 +1,7 @@
 """Requests of the browser that reach the server late, as on a slow connection or a busy server."""
 
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser
 
+BEGINS_S = 0.03  # a script has begun to run, and has not ended
 LOOKS = 10  # at the new page, a tenth of a second apart
 
 
@@ -33,21 +35,26 @@ class SlowConnection:
                 self.delayed_messages.append(message)
                 return
             server.send(message)
+            time.sleep(BEGINS_S)
             while self.delayed_messages and request.WhichOneof("type") == "rerun_script":
                 server.send(self.delayed_messages.pop())
 
         browser.on_message(send)
 
 
-def test_request_of_a_fragment_after_a_link_was_followed_leaves_the_new_page(
-    page: Page, server: Server
+@pytest.mark.parametrize("way", ["link", "button"])
+def test_request_of_a_fragment_after_the_page_was_left_leaves_the_new_page(
+    way: str, page: Page, server: Server
 ) -> None:
     connection = SlowConnection(page)
     page.goto(server.address)
     expect_ready(page, "Home")
     # the report of the component that remembers workspaces
     wait_until(page, lambda: bool(connection.delayed_messages))
-    page.get_by_role("link", name="Data", exact=True).click()
+    if way == "link":
+        page.get_by_role("link", name="Data", exact=True).click()
+    else:  # the script switches to the page
+        page.get_by_role("button", name="Train on gaps that I know").click()
     wait_until(page, lambda: not connection.delayed_messages)
     for _ in range(LOOKS):
         page.wait_for_timeout(100)

@@ -74,7 +74,9 @@ def advice(
     with st.container(width="content") if is_narrow else frame.row():
         help = step.reason if is_narrow else None
         icon = _ICONS[step.page]
-        pressed = st.button(step.label, type=kind, icon=icon, key=f"next-{page}", help=help)
+        # The key names the step: a press counts for the step that the user saw, also where a job
+        # has ended since.
+        pressed = st.button(step.label, type=kind, icon=icon, key=f"next-{step.label}", help=help)
         if not is_narrow:
             st.caption(step.reason, width="content")
     if pressed:
