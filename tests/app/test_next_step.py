@@ -276,3 +276,17 @@ def test_step_after_a_run(
 ) -> None:
     home = copied_home(trained, tmp_path / "run", monkeypatch)
     check_step(visit, Workspace(trained.id, home), row)
+
+
+def test_a_press_counts_though_the_check_ends_meanwhile(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled()
+    workspace.jobs.submit(
+        workspace.id, "check", title="Checking", payload={"dataset": dataset}, subject=dataset
+    )
+    at = visit("data", ws=workspace.id)
+    assert primary(at) == []
+    button = next(button for button in at.button if button.label == TRAIN.label)
+    end(workspace, "finished")
+    button.click().run()
+    assert not at.exception
+    assert at.title[0].value == "Train"
