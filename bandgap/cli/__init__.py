@@ -69,6 +69,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         ),
         "report": ("run_report", "run --out report.html"),
+        "cite": ("run_report", "--run run"),
         "learning-curve": ("learning_curve", "run --out curve.csv"),
         "explain": ("explain", "run --new new.cif --out reasons.csv"),
         "compare": (

@@ -1,4 +1,4 @@
-"""`bandgap report`: one HTML or PDF file on a run."""
+"""`bandgap report` and `bandgap cite`: one HTML or PDF file on a run, and what it should cite."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,3 +35,15 @@ def report(
         command = stored_command(manifest)
         write_report(folder, out, context=ReportContext(title=title, command=command))
     typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+def cite(
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run, or a zip of it.")],
+) -> None:
+    """Print what a run rests on and should be cited: method, descriptor and data."""
+    from bandgap.runs.methods_text import cited_works
+    from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.run_archives import opened_run
+
+    with opened_run(run) as folder:
+        typer.echo("\n".join(cited_works(read_manifest(folder, kind="run"))))

@@ -1,5 +1,6 @@
 """`bandgap refit`: the files of the transfer are found again, and other places can be named."""
 
+import html
 import json
 import shutil
 from pathlib import Path
@@ -97,6 +98,11 @@ def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     text = page.read_text()
     assert "<h1>Waters</h1>" in text
     assert f"--structures {waters}" in text and "--method freeze" in text
+    cited = run("cite", "--run", archive).stdout.splitlines()
+    assert cited == run("cite", "--run", transferred).stdout.splitlines()
+    assert all(line in html.unescape(text) for line in cited)
+    assert cited[0].startswith("As a comparison in BTL-PCP: M. A. Abba")
+    assert cited[-1].startswith("The labelled structures of this run.")
 
 
 def test_error_of_a_zipped_run_names_the_zip(
