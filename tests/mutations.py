@@ -81,9 +81,6 @@ def run_mutations(
         try:
             with warnings.catch_warnings(), time_limit(LIMIT_S):
                 warnings.simplefilter("error")
-                warnings.filterwarnings(
-                    "ignore", message="Please use atoms.calc", category=FutureWarning
-                )
                 check(Random(f"{seed}-{number}"))
         except (Exception, TooSlow):
             n_faults += 1

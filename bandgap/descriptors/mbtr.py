@@ -1,7 +1,6 @@
 """The feature vector of one structure: the MBTR terms by DScribe, and the blocks after them.
 
-An MBTR object of DScribe contains one term, so this package sets the order of the terms and their
-normalisation (`DescriptorConfig`).
+This package sets the order of the terms and their normalisation (`DescriptorConfig`).
 
 Reference: J. Laakso et al., Updates to the DScribe library: New descriptors and derivatives,
 J. Chem. Phys. 158, 234802 (2023).
@@ -13,7 +12,7 @@ from ase.geometry import wrap_positions
 from numpy.typing import NDArray
 
 from bandgap.descriptors.config import DescriptorConfig
-from bandgap.descriptors.mbtr_terms import DIRECT, term_of
+from bandgap.descriptors.mbtr_terms import term_of
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import heights
 
@@ -109,8 +108,7 @@ def _cell_obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
 
 def _is_plain(atoms: Atoms, config: DescriptorConfig) -> bool:
     """Return whether the descriptor reads only numbers and positions of `atoms`."""
-    is_direct = all(order <= DIRECT for order, _ in config.terms)
-    return is_direct and not config.blocks and not atoms.pbc.any()
+    return not config.blocks and not atoms.pbc.any()
 
 
 def _plain_copy(atoms: Atoms) -> Atoms:

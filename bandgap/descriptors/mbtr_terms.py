@@ -1,18 +1,17 @@
 """One term of the MBTR of one structure, by DScribe's compiled loops.
 
-The terms k1 and k2 call these loops directly (`dscribe.ext`) with arguments of their types. The
-Python classes of DScribe 2.1.2 copy every structure three times, compute matrices of all distances
-and load scikit-learn. A test checks that the results are bitwise equal. The term k3 uses the
-classes.
+The loops are called directly (`dscribe.ext`) with arguments of their types. The Python classes of
+DScribe 2.1.2 fail with ASE 3.27 and later, copy every structure three times and load scikit-learn.
+A test checks that the results are bitwise equal to theirs.
 
 Reference: J. Laakso et al., Updates to the DScribe library: New descriptors and derivatives,
 J. Chem. Phys. 158, 234802 (2023).
 """
 
 import math
-import warnings
+import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 import numpy as np
 from ase import Atoms
@@ -23,13 +22,8 @@ from scipy.spatial import cKDTree
 from bandgap.descriptors.config import DescriptorConfig, Term
 from bandgap.structures.elements import ELEMENTS
 
-if TYPE_CHECKING:
-    from dscribe.descriptors import MBTR
-
 Floats = NDArray[np.float64]
 
-# Terms up to this order need only numbers and positions of a molecule, and no class of DScribe.
-DIRECT = 2
 # Number of compositions whose k1 is cached.
 COMPOSITIONS = 4096
 
@@ -40,25 +34,16 @@ def term_of(atoms: Atoms, config: DescriptorConfig, *, order: int, term: Term) -
     The result may be read-only. A periodic structure must have a cell with its atoms inside.
     Raises what DScribe raises.
     """
-    if order > DIRECT:
-        return class_term(atoms, config.species, term)
     # The height of a Gaussian of area 1, which the loops add up.
     height = 1.0 / (term.sigma * math.sqrt(2.0 * math.pi))
     if order == 1:
         return _k1(config.species, term, height, tuple(sorted(atoms.numbers.tolist())))
-    values = np.zeros(len(config.species) * (len(config.species) + 1) // 2 * term.n)
-    _add_k2(values, atoms, config.species, term)
+    n_species = len(config.species)
+    n_grids = n_species * (n_species + 1) // 2 * (1 if order == 2 else n_species)
+    values = np.zeros(n_grids * term.n)
+    _add_neighbours(values, atoms, config.species, order, term)
     values /= height
     return values
-
-
-def class_term(atoms: Atoms, species: tuple[str, ...], term: Term) -> Floats:
-    """Return a term (feature,) of a structure by DScribe's class."""
-    with warnings.catch_warnings():
-        # dscribe 2.1.2 calls Atoms.get_calculator, deprecated in ase 3.26 (SINGROUP/dscribe#160).
-        warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
-        values = _class(species, term, bool(atoms.pbc.any())).create_single(atoms)
-    return np.asarray(values, dtype=np.float64)
 
 
 @lru_cache(maxsize=COMPOSITIONS)
@@ -73,31 +58,38 @@ def _k1(species: tuple[str, ...], term: Term, height: float, numbers: tuple[int,
     return values
 
 
-def _add_k2(values: Floats, atoms: Atoms, species: tuple[str, ...], term: Term) -> None:
-    """Add k2 to `values`: pairs i < j with i in the cell, since the loops skip all other pairs."""
-    assert term.cutoff_angstrom is not None  # checked by `Term` for every weighting of k2
+def _add_neighbours(
+    values: Floats, atoms: Atoms, species: tuple[str, ...], order: int, term: Term
+) -> None:
+    """Add pairs (order 2) or triples (order 3) to `values`."""
+    assert term.cutoff_angstrom is not None  # checked by `Term` for every weighting of k2 and k3
+    parameters: dict[bytes, float] = {}
+    cutoff = term.cutoff_angstrom
+    if term.weighting == "exp":
+        assert term.threshold is not None  # checked by `Term`
+        # The exponent of k3 contains half the perimeter of the triple.
+        scale = -math.log(term.threshold) / cutoff * (1.0 if order == 2 else 0.5)
+        parameters = {b"scale": scale, b"threshold": term.threshold}
+    elif term.weighting == "smooth_cutoff":
+        parameters = {b"sharpness": 2, b"cutoff": cutoff}
+        cutoff *= 2.0  # two neighbours of an atom are up to this far apart
     n = len(atoms)
-    numbers, positions, images = _surroundings(atoms, term.cutoff_angstrom)
+    numbers, positions, images = _surroundings(atoms, cutoff)
     tree = cKDTree(positions)
-    pairs = tree.sparse_distance_matrix(tree, term.cutoff_angstrom, output_type="ndarray")
-    pairs = pairs[(pairs["i"] < pairs["j"]) & (pairs["i"] < n)]
+    pairs = tree.sparse_distance_matrix(tree, cutoff, output_type="ndarray")
+    if order == 2:  # of atoms i < j with i in the cell, since the loops skip all other pairs
+        pairs = pairs[(pairs["i"] < pairs["j"]) & (pairs["i"] < n)]
     neighbours: list[list[int]] = [[] for _ in range(len(numbers))]
-    distances = np.zeros((n, len(numbers)))
+    distances = np.full((n if order == 2 else len(numbers), len(numbers)), sys.float_info.max)
     distances[pairs["i"], pairs["j"]] = pairs["v"]
     for i, j in zip(pairs["i"].tolist(), pairs["j"].tolist(), strict=True):
         neighbours[i].append(j)
-    parameters: dict[bytes, float] = {}
-    if term.weighting == "exp":
-        assert term.threshold is not None  # checked by `Term`
-        parameters = {
-            b"scale": -math.log(term.threshold) / term.cutoff_angstrom,
-            b"threshold": term.threshold,
-        }
     wrapper = MBTRWrapper(_index_of_element(species), n, images.tolist())
+    add = wrapper.get_k2 if order == 2 else wrapper.get_k3
     structure = (numbers.tolist(), positions.tolist(), distances.tolist(), neighbours)
     functions = (term.function.encode(), term.weighting.encode(), parameters)
     grid = (term.minimum, term.maximum, term.sigma, term.n)
-    wrapper.get_k2(values, np.zeros((0, 0, 0)), True, False, *structure, *functions, *grid)
+    add(values, np.zeros((0, 0, 0)), True, False, *structure, *functions, *grid)
 
 
 def _surroundings(
@@ -122,27 +114,3 @@ def _index_of_element(species: tuple[str, ...]) -> dict[int, int]:
     """Return the index of every element in the sorted species, by atomic number."""
     numbers = sorted(ELEMENTS.index(symbol) + 1 for symbol in species)
     return {z: index for index, z in enumerate(numbers)}
-
-
-@lru_cache(maxsize=16)
-def _class(species: tuple[str, ...], term: Term, periodic: bool) -> "MBTR":
-    from dscribe.descriptors import MBTR  # takes seconds to load
-
-    return MBTR(
-        species=list(species),
-        geometry={"function": term.function},
-        grid={"min": term.minimum, "max": term.maximum, "n": term.n, "sigma": term.sigma},
-        weighting=_weighting(term),
-        normalize_gaussians=False,  # height 1 in every term, whatever its unit
-        normalization="none",
-        periodic=periodic,
-        sparse=False,
-        dtype="float64",
-    )
-
-
-def _weighting(term: Term) -> dict[str, Any] | None:
-    if term.weighting == "none":
-        return None
-    values: dict[str, Any] = {"function": term.weighting, "r_cut": term.cutoff_angstrom}
-    return values | ({"threshold": term.threshold} if term.weighting == "exp" else {})
