@@ -70,13 +70,14 @@ def _as_invalid_data() -> Iterator[None]:
 class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict band gaps of structures, with intervals, in scikit-learn's conventions.
 
-    X is a list of n structures: `ase.Atoms`, pymatgen `Structure` or `Molecule`, paths of files
-    with one structure, or records, in any mixture. y are their gaps (n,) in eV. Every structure
-    must be usable; to leave out the others, use `transfer_run` and `predict_run`. A structure with
-    an element that the structures learned from lack, as in a fold of a cross-validation, is
-    predicted as by `predict_run`: by its features if `species` or the source has the element, or in
-    part, with a wider interval. Where `predict_run` refuses it, the prediction is the mean of the
-    gaps learned from with their standard deviation, and there is an `UnseenElementWarning`.
+    X is a list of n structures, or a DataFrame with one column of them: `ase.Atoms`, pymatgen
+    `Structure` or `Molecule`, paths of files with one structure, or records, in any mixture. y are
+    their gaps (n,) in eV. Every structure must be usable; to leave out the others, use
+    `transfer_run` and `predict_run`. A structure with an element that the structures learned from
+    lack, as in a fold of a cross-validation, is predicted as by `predict_run`: by its features if
+    `species` or the source has the element, or in part, with a wider interval. Where `predict_run`
+    refuses it, the prediction is the mean of the gaps learned from with their standard deviation,
+    and there is an `UnseenElementWarning`.
 
     Parameters
     ----------
@@ -370,8 +371,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         path = as_folder(folder, name="folder")
         check_result_folder(path, kind="run")
         with replaced_result(path, kind="run") as new_folder:
-            for name, content in self._files.items():
-                (new_folder / name).write_bytes(content)
+            self._write(new_folder)
         return path
 
     @classmethod
@@ -395,6 +395,23 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         regressor._read(path)
         regressor.n_structures_in_ = int(run.manifest["data"]["n_given"])
         return regressor
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the parameters and the files of the run, without what is loaded from these."""
+        state = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("run_", "calibrator_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the regressor; its run is loaded with the checks of one in a folder."""
+        super().__setstate__(state)
+        if "_files" in state:
+            with tempfile.TemporaryDirectory(prefix="bandgap-") as folder:
+                self._write(Path(folder))
+                self._read(Path(folder))
+
+    def _write(self, folder: Path) -> None:
+        for name, content in self._files.items():
+            Path(folder, Path(name).name).write_bytes(content)  # no path of a stranger's dump
 
     def _read(self, folder: Path) -> None:
         """Load the run in a folder and keep the bytes of its files for `save`."""

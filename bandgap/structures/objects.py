@@ -33,8 +33,9 @@ def as_records(structures: object, *, limits: Limits = DEFAULT_LIMITS) -> list[S
     Parameters
     ----------
     structures
-        One or several (a list, tuple, array or iterator) of: `ase.Atoms`, pymatgen `Structure` or
-        `Molecule`, paths of files or folders, and records. Lengths are in Angstrom. The id of an
+        One or several (a list, tuple, array, iterator or a DataFrame with one column) of:
+        `ase.Atoms`, pymatgen `Structure` or `Molecule`, paths of files or folders, and records.
+        Lengths are in Angstrom. The id of an
         object is its `info["id"]` (`properties["id"]` of pymatgen), otherwise "structure-1" for the
         first item, and so on.
     limits
@@ -68,6 +69,14 @@ def items_of(structures: object) -> list[Any]:
     """
     if _is_structure(structures):
         return [structures]
+    if getattr(structures, "ndim", 1) == 2:  # a DataFrame or an array
+        table = np.asarray(structures)
+        if table.shape[1] != 1:
+            raise InputError(
+                f"structures: found a table of {table.shape[1]} columns. Accepted: one column of"
+                ' structures, such as X[["structure"]].'
+            )
+        return list(table[:, 0])
     if isinstance(structures, Iterable) and not isinstance(structures, (bytes, Mapping)):
         is_number = isinstance(structures, np.ndarray) and structures.ndim == 0
         if not is_number:

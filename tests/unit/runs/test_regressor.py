@@ -1,13 +1,18 @@
 """The regressor in scikit-learn's conventions, on molecules and with the demo's source."""
 
+import io
 import pickle
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
+import skops.io
 from ase import Atoms
 from ase.build import bulk, molecule
 from sklearn.base import RegressorMixin
@@ -22,7 +27,8 @@ from typer.testing import CliRunner
 import bandgap
 from bandgap import BandGapRegressor
 from bandgap.cli import app
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.runs.regressor import InvalidDataError
 from bandgap.runs.unseen_elements import UnseenElementWarning
 from tests.unit.conftest import gaps_of, make_records
 
@@ -87,10 +93,37 @@ def test_saved_run_predicts_the_same_in_python_and_on_the_command_line(
     assert frame["mean_eV"][0] == pytest.approx(mean_eV[0], abs=1e-4)
 
 
-def test_pickled_regressor_predicts_the_same(fitted, molecules, tmp_path: Path):
-    copy = pickle.loads(pickle.dumps(fitted))
+def by_joblib(regressor: BandGapRegressor) -> BandGapRegressor:
+    file = io.BytesIO()
+    joblib.dump(regressor, file)
+    return joblib.load(file)
+
+
+def by_skops(regressor: BandGapRegressor) -> BandGapRegressor:
+    """Return the regressor that skops makes of its file, in which one type is not its own."""
+    content = skops.io.dumps(regressor)
+    (name,) = skops.io.get_untrusted_types(data=content)
+    assert name == "bandgap.runs.regressor.BandGapRegressor"
+    return skops.io.loads(content, trusted=[name])
+
+
+@pytest.mark.parametrize("copy_of", [lambda r: pickle.loads(pickle.dumps(r)), by_joblib, by_skops])
+def test_dumped_regressor_predicts_the_same(
+    fitted, molecules, copy_of: Callable[[BandGapRegressor], BandGapRegressor], tmp_path: Path
+):
+    copy = copy_of(fitted)
+    assert copy.get_params() == fitted.get_params()
     np.testing.assert_array_equal(copy.predict(molecules[0]), fitted.predict(molecules[0]))
     assert copy.save(tmp_path / "run").is_dir()
+
+
+def test_dump_with_a_damaged_run_or_a_path_is_refused(fitted, tmp_path: Path):
+    state = fitted.__getstate__()
+    outside = tmp_path / "stranger.txt"
+    damaged = {name: content[:-9] for name, content in state["_files"].items()}
+    with pytest.raises(ArtifactError):
+        BandGapRegressor().__setstate__(state | {"_files": {**damaged, str(outside): b"x"}})
+    assert not outside.exists()
 
 
 def test_cross_validation_grid_search_and_pipeline_work(molecules, tmp_path: Path):
@@ -120,6 +153,59 @@ def test_structures_of_all_kinds_give_the_same_prediction(fitted, molecules, tmp
     assert fitted.predict(str(tmp_path / "one.extxyz"))[0] == pytest.approx(means[0], abs=1e-6)
 
 
+def test_table_with_one_column_is_a_list_of_structures(fitted, molecules, tmp_path: Path):
+    structures, gaps_eV = molecules
+    table = pd.DataFrame({"structure": structures, "number": range(24)})
+    X = table[["structure"]]
+    scores = cross_val_score(BandGapRegressor(QUICK), X, gaps_eV, cv=3, error_score="raise")
+    np.testing.assert_array_equal(
+        scores, cross_val_score(BandGapRegressor(QUICK), structures, gaps_eV, cv=3)
+    )
+    mean_eV = fitted.predict(structures)
+    for column in (X, X.to_numpy(), table["structure"]):
+        np.testing.assert_array_equal(fitted.predict(column), mean_eV)
+    run = fitted.save(tmp_path / "run")
+    np.testing.assert_array_equal(bandgap.predict_run(run, X).mean_eV, mean_eV)
+    for call in (fitted.predict, lambda items: bandgap.predict_run(run, items)):
+        with pytest.raises(InputError, match="found a table of 2 columns. Accepted: one column"):
+            call(table)
+
+
+def shared_site() -> Atoms:
+    crystal = bulk("GaAs", "zincblende", 5.65)
+    crystal.info["occupancy"] = {"0": {"Ga": 0.5, "Al": 0.5}}
+    return crystal
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        Atoms(),
+        shared_site(),
+        Atoms("CO", [[0, 0, 0], [0, 0, 0.01]]),
+        Atoms("CO", [[0, 0, 0], [0, 0, np.nan]]),
+        bulk("GaAs", "zincblende", 0.5),
+    ],
+    ids=["no atoms", "disorder", "overlap", "NaN", "tiny cell"],
+)
+def test_structure_that_predict_run_refuses_is_refused_with_its_reason(
+    fitted, molecules, structure: Atoms, tmp_path: Path
+):
+    structures, gaps_eV = molecules
+    mixed = [*structures[:11], structure]
+    table = bandgap.predict_run(fitted.save(tmp_path / "run"), mixed)
+    assert [status == "refused" for status in table.status] == [False] * 11 + [True]
+    reason = re.escape(
+        f"structure 12 (structure-12) cannot be used: {table.problem[11].rstrip('.')}"
+    )
+    for call in (fitted.predict, fitted.predict_interval, fitted.domain_p):
+        with pytest.raises(InvalidDataError, match=reason):
+            call(mixed)
+    for call in (fitted.score, BandGapRegressor(QUICK).fit):
+        with pytest.raises(InvalidDataError, match=reason):
+            call(mixed, gaps_eV[:12])
+
+
 def test_demo_source_is_transferred():
     crystals = bandgap.load_demo("crystals")
     regressor = BandGapRegressor(
@@ -131,6 +217,10 @@ def test_demo_source_is_transferred():
     )
     assert rmse_eV < crystals.gaps_eV[60:100].std()
     assert regressor.run_.manifest["source"]["members"] == 1
+    np.testing.assert_array_equal(
+        by_skops(regressor).predict(crystals.records[60:70]),
+        regressor.predict(crystals.records[60:70]),
+    )
 
 
 def test_baseline_is_read_from_info(molecules):
