@@ -39,7 +39,7 @@ def page() -> None:
     baseline = next((run for run in runs if run.id == picked), None)
     text = f"Runs on {words.escaped(data)}."
     if mean_gap := baseline and baseline.manifest.get("tested", {}).get("mean_gap_rmse_eV"):
-        text += f" The mean gap for every structure has an RMSE of {mean_gap:.2f} eV."
+        text += f" Always guessing the mean gap has an RMSE of {mean_gap:.2f} eV."
     st.caption(text)
     pairs = []
     if baseline is not None:

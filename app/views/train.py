@@ -1,4 +1,4 @@
-"""Train: start transfers, follow their progress, resume, rename or delete a run."""
+"""Train: start trainings, follow their progress, resume, rename or delete a run."""
 
 import streamlit as st
 
@@ -39,7 +39,7 @@ def page() -> None:
         usable = {i: library.counts(i)["usable"] for i in datasets}
         place = st.container()
         if not is_form_first:
-            place = st.expander("Start other transfers", expanded=not is_training)
+            place = st.expander("Start another training", expanded=not is_training)
         with place:
             setup_form(datasets, usable, primary=is_primary)
     if run is not None:

@@ -69,14 +69,11 @@ PREDICT_WITHOUT_LABELS: Final = Step(
 )
 TRAIN: Final = Step("train", "Train on these", "The known gaps are enough to learn from.")
 RESUME: Final = Step("train", "Resume the run", "The run was interrupted.")
-TRAIN_AGAIN: Final = Step(
-    "train", "Train another way", "The last run failed; the page Train says why."
-)
-TRAIN_ANOTHER_WAY: Final = Step(
+TRAIN_AGAIN: Final = Step("train", "Train again", "The last run failed; the page Train says why.")
+TRAIN_BETTER: Final = Step(
     "train",
-    "Train another way",
-    "This run is of no use: check ids and gaps, then try another source model, method or more "
-    "labels.",
+    "Train again",
+    "This run is of no use: check ids and gaps first.",  # the page adds what to try then
 )
 PREDICT_UNSETTLED: Final = Step(
     "predict",
@@ -101,7 +98,7 @@ CHOOSE_LABELS: Final = Step(
     "The predicted structures are ranked by how much their gap would teach the model.",
 )
 OF_VERDICT: Final = {
-    "train": TRAIN_ANOTHER_WAY,
+    "train": TRAIN_BETTER,
     "more draws": Step("result", "Add draws", "The chains have not agreed."),
     "calibrate": Step(
         "result",
@@ -111,7 +108,11 @@ OF_VERDICT: Final = {
     "refit": Step(
         "result", "Refit on all labels", "The test is done: the labels held out can now help."
     ),
-    "predict": Step("predict", "Predict new structures", "The model is tested and ready."),
+    "predict": Step(
+        "predict",
+        "Predict new structures",
+        "The test is done; the verdict says what the model is good for.",
+    ),
 }
 
 

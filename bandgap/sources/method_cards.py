@@ -56,7 +56,7 @@ def basis_sentence(cards: Sequence[MethodCard]) -> str:
         return ""
     return (
         f"Errors (RMSE) as measured on {rows[0].kind} ({rows[0].conditions}), not on your data. "
-        f"The mean gap for each has {MEAN_GAP_RMSE_EV[rows[0].kind]:.2f} eV there."
+        f"Always guessing their mean gap gives {MEAN_GAP_RMSE_EV[rows[0].kind]:.2f} eV."
     )
 
 

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.evaluation.calibrators import fit_calibrator, save_calibrator
 from bandgap.evaluation.heldout import load_heldout
+from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.next_step import ADD_DATA, TRAIN
 from bandgap.jobs.predicting import start_prediction
@@ -214,16 +215,16 @@ EMPTY: list[tuple[str, Change, str, str, Change]] = [
     ("19 known gaps", add_few_gaps, "Give structures their gaps", "Data", add_demo),
     ("60 known gaps", add_demo, "Train on these", "Train", train),
     ("run waits", queue_training, "", "", end),
-    ("run failed", fail_training, "Train another way", "Train", train),
+    ("run failed", fail_training, "Train again", "Train", train),
     ("run interrupted", interrupt_training, "Resume the run", "Train", train),
     ("metals", train_on_metals, "Refit on all labels", "Result", refit),
     ("run cancelled", cancel_training, "Train on these", "Train", train),
 ]
 TRAINED: list[tuple[str, Change, str, str, Change]] = [
-    ("large error", with_large_error, "Train another way", "Train", train),
+    ("large error", with_large_error, "Train again", "Train", train),
     ("chains have not agreed", with_bad_chains, "Add draws", "Result", train),
     ("intervals too narrow", with_narrow_intervals, "Calibrate the intervals", "Result", calibrate),
-    ("damaged", damage_run, "Train another way", "Train", train),
+    ("damaged", damage_run, "Train again", "Train", train),
     ("good", nothing, "Refit on all labels", "Result", refit),
     ("refit waits", refit, "", "", end),
     ("refit finished", finish_refit, "Predict new structures", "Predict", predict),
@@ -290,3 +291,17 @@ def test_a_press_counts_though_the_check_ends_meanwhile(visit: Visit, workspace:
     button.click().run()
     assert not at.exception
     assert at.title[0].value == "Train"
+
+
+def test_run_that_is_of_no_use_names_the_method_to_try_then(
+    visit: Visit, trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace(trained.id, copied_home(trained, tmp_path / "run", monkeypatch))
+    register_methods(workspace.library)
+    with_large_error(workspace)
+    captions = [caption.value for caption in visit("result", ws=workspace.id).caption]
+    (reason,) = [text for text in captions if "of no use" in text]
+    assert reason.endswith(
+        "Then try Three methods without transfer, weighted, the best of what was measured on "
+        "crystals like these."
+    )

@@ -196,4 +196,4 @@ def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no
     path.write_text(json.dumps(manifest))
     text = texts(visit("result", run=run.id))
     assert "More draws need the data set of the run" in text
-    assert "The model is tested and ready" not in text
+    assert "The test is done" not in text

@@ -278,7 +278,7 @@ def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     other = workspace.add_labelled(30)
     workspace.add_run(workspace.add_labelled())
     at = click(visit("data", data=other), "Train on these")
-    assert not any(box.label == "Start other transfers" for box in at.expander)
+    assert not any(box.label == "Start another training" for box in at.expander)
     box = next(box for box in at.selectbox if box.label == "Target data")
     assert box.value == other
     drawn = [element.value for element in at.main if element.type in ("markdown", "subheader")]
@@ -289,7 +289,7 @@ def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     at.switch_page("views/train.py").run()
     at.button(key="continue-run").click().run()
     assert "Cancel" in [button.label for button in at.button]
-    assert any(box.label == "Start other transfers" for box in at.expander)
+    assert any(box.label == "Start another training" for box in at.expander)
 
 
 def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:

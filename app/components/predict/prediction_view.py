@@ -101,7 +101,7 @@ def _predictions(prediction: StoredPrediction, request: PredictRequest) -> None:
         prediction.learned,
     )
     counts = counts_of(predictions)
-    sentences = [summary(counts), domain_sentence(counts)]
+    sentences = [summary(counts, level=predictions.level_of_theory), domain_sentence(counts)]
     if window is not None:
         sentences.append(window_sentence(predictions, window))
     st.markdown(" ".join(filter(None, sentences)))
@@ -189,15 +189,16 @@ def _downloads(
         )
 
 
-def summary(counts: Mapping[str, int]) -> str:
-    """Return how many structures were predicted, how many with a warning, and how many refused."""
+def summary(counts: Mapping[str, int], *, level: str) -> str:
+    """Return how many structures were predicted, at which level, and how many are unusual."""
     parts = [f"**{words.count(counts['ok'] + counts['warning'], 'structure')} predicted**"]
     if counts["warning"]:
         parts.append(f"{counts['warning']:,} of them with a warning")
     if counts["refused"]:
         parts.append(f"{counts['refused']:,} refused")
     learned = f" The model learned from {counts[LEARNED]:,} of them." if counts[LEARNED] else ""
-    return f"{'; '.join(parts)}.{learned}"
+    of_level = f" Level of theory: {words.escaped(level)}." if level else ""
+    return f"{'; '.join(parts)}.{of_level}{learned}"
 
 
 def interval_caption(n: int) -> str:

@@ -62,8 +62,7 @@ def window_sentence(predictions: Predictions, window: Window) -> str:
     """Return how many structures are expected in a window."""
     chances = predictions.window_probability(window)
     n = int(np.isfinite(chances).sum())
-    level = f" ({predictions.level_of_theory})" if predictions.level_of_theory else ""
-    return f"In {window.label}{level}: {np.nansum(chances):.1f} of {n:,} structures expected."
+    return f"In {window.label}: {np.nansum(chances):.1f} of {n:,} structures expected."
 
 
 _HELP = (

@@ -15,7 +15,7 @@ from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.next_step import (
     PREDICT_WITHOUT_LABELS,
     TRAIN,
-    TRAIN_ANOTHER_WAY,
+    TRAIN_BETTER,
     Facts,
     Page,
     Step,
@@ -24,6 +24,7 @@ from bandgap.jobs.next_step import (
 from bandgap.jobs.refitting import refit_of
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
+from bandgap.sources.cards import NO_SOURCE
 
 # The page that shows a job. While a job of another kind is active, the next step can be taken.
 _PAGES: Mapping[str, Page] = {
@@ -71,23 +72,42 @@ def advice(
     step = next_step(facts)
     if step.page == page:
         return step
+    reason = step.reason
+    if step == TRAIN_BETTER and newest_run is not None:
+        reason += _better_way(newest_run)
     with st.container(width="content") if is_narrow else frame.row():
-        help = step.reason if is_narrow else None
+        help = reason if is_narrow else None
         icon = _ICONS[step.page]
         # The key names the step: a press counts for the step that the user saw, also where a job
         # has ended since.
         pressed = st.button(step.label, type=kind, icon=icon, key=f"next-{step.label}", help=help)
         if not is_narrow:
-            st.caption(step.reason, width="content")
+            st.caption(reason, width="content")
     if pressed:
         run = stores.shipped_run() if step is PREDICT_WITHOUT_LABELS else newest_run
         if run is not None:
             session.choose("run", run.id)
         if dataset in stores.dataset_names(session.workspace()):
             session.choose("data", dataset)
-        session.set_trains_on(dataset if step in (TRAIN, TRAIN_ANOTHER_WAY) else "")
+        session.set_trains_on(dataset if step in (TRAIN, TRAIN_BETTER) else "")
         st.switch_page(f"views/{step.page}.py")
     return step
+
+
+def _better_way(run: RunRow) -> str:
+    """Return the proposed method and levels, if they were measured and are not those of the run."""
+    dataset = stores.datasets().get(run.dataset)
+    methods = stores.library().methods()
+    if dataset is None:
+        return ""
+    transfers = run.source != NO_SOURCE
+    best = stores.proposal(stores.target(dataset, run.request.n), transfers=transfers)
+    is_same = (best.method, best.levels) == (run.method, run.request.levels)
+    if is_same or not best.measured or best.method not in methods:
+        return " No other method is known to be better on crystals like these: add labels."
+    levels = "" if best.levels == "none" else f" with {best.levels} levels"
+    title = methods[best.method].title
+    return f" Then try {title}{levels}, the best of what was measured on crystals like these."
 
 
 def continue_button(shown_run: RunRow | None = None) -> bool:

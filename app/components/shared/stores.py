@@ -21,7 +21,7 @@ from bandgap.jobs.listing import element_sets, has_metals, other_numbers
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.sources import JOB_ORIGINS, Source, sources_of
 from bandgap.jobs.store import Job, JobStore
-from bandgap.sources.proposed import Target
+from bandgap.sources.proposed import Proposal, Target, propose
 
 Value = TypeVar("Value")
 
@@ -155,6 +155,25 @@ def numbers(dataset: Dataset) -> dict[str, int]:
 def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
     """Return the number of labelled structures of a data set by their set of elements."""
     return _of_dataset(element_sets, dataset)
+
+
+def target(dataset: Dataset, n: int | None) -> Target:
+    """Return what a proposal for a data set depends on; `n` structures are to be learned from."""
+    return Target(
+        elements(dataset), dataset.level_of_theory, n, has_metals=contains_metals(dataset)
+    )
+
+
+def proposal(target: Target, *, transfers: bool) -> Proposal:
+    """Return the proposed method and levels of those that the worker can compute."""
+    machine = system()
+    return propose(
+        target,
+        transfers=transfers,
+        levels_installed=machine.levels,
+        bonds_installed=machine.rdkit,
+        potentials=machine.potentials,
+    )
 
 
 def is_organic(dataset: Dataset) -> bool:

@@ -59,23 +59,11 @@ def setup_form(
             advice("train", dataset.id)
         return
     sets = stores.elements(dataset)
-    target = Target(
-        sets,
-        dataset.level_of_theory,
-        usual_n(total, dataset, total=total),
-        has_metals=stores.contains_metals(dataset),
-    )
+    target = stores.target(dataset, usual_n(total, dataset, total=total))
     with right_column.container(key="field-source"):
         source = _choose_source(target)
     transfers = source.id != NO_SOURCE
-    system = stores.system()
-    proposal = propose(
-        target,
-        transfers=transfers,
-        levels_installed=system.levels,
-        bonds_installed=system.rdkit,
-        potentials=system.potentials,
-    )
+    proposal = stores.proposal(target, transfers=transfers)
     cards = method_cards(target, proposal)
     cards_place, split_place, start_place, more_place = (st.container() for _ in range(4))
     with cards_place:
