@@ -3,7 +3,6 @@
 Styles that a page sends by `st.html` arrive after its first elements, which then move.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,39 +63,26 @@ NARROW_CSS = """
 # The browser loads the code of each kind of widget when the first one is drawn. Until then a grey
 # box is in its place, which has the height of the widget, so that nothing below it moves. Widgets
 # are recognized by the beginning of their key, or of the key of the container around them.
-_FIELDS = (
-    "data-select",
-    "run-select",
-    "prediction-select",
-    "verdict-search",
-    "window-from",
-    "window-to",
-    "find",
-    "train-n",
-    "field",
-    "baseline",
-)
-_GROUPS = ("verdict-filter", "interval-kind", "groups-by", "show")
-_CHECKBOXES = ("method", "sure")
-
-
-def _skeletons(prefixes: Sequence[str]) -> str:
-    keys = ", ".join(f'[class*="st-key-{prefix}-"]' for prefix in prefixes)
-    exact = ", ".join(f".st-key-{prefix}" for prefix in prefixes)
-    return f':is({keys}, {exact}) [data-testid="stSkeleton"]'
-
-
-RESERVED_CSS = f"""
-[data-testid="stMain"] {_skeletons(_FIELDS)} {{ height: 64px !important; }}
-[data-testid="stMain"] {_skeletons(_GROUPS)} {{ height: 56px !important; }}
-[data-testid="stMain"] {_skeletons(_CHECKBOXES)} {{ height: 23px !important; }}
-[data-testid="stMain"] {_skeletons(("figure",))} {{ height: 71px !important; }}
-[class*="st-key-viewer-"] {{ min-height: 538px; }}
-[class*="st-key-periodic-"] {{ min-height: 192px; }}
-@media (max-width: 520px) {{
-  [class*="st-key-viewer-"] {{ min-height: 440px; }}
-  [class*="st-key-show-"] {{ min-width: 250px; }}
-}}
+RESERVED_CSS = """
+[data-testid="stMain"] :is(
+  .st-key-verdict-search, .st-key-window-from, .st-key-window-to, .st-key-train-n,
+  [class*="st-key-data-select-"], [class*="st-key-run-select-"],
+  [class*="st-key-prediction-select-"], [class*="st-key-baseline-"], [class*="st-key-find-"],
+  [class*="st-key-field-"]
+) [data-testid="stSkeleton"] { height: 64px !important; }
+[data-testid="stMain"] :is(
+  .st-key-interval-kind, .st-key-groups-by, [class*="st-key-verdict-filter-"],
+  [class*="st-key-show-"]
+) [data-testid="stSkeleton"] { height: 56px !important; }
+[data-testid="stMain"] :is(
+  .st-key-sure-bin, [class*="st-key-method-"]
+) [data-testid="stSkeleton"] { height: 23px !important; }
+[class*="st-key-viewer-"] { min-height: 538px; }
+[class*="st-key-periodic-"] { min-height: 192px; }
+@media (max-width: 520px) {
+  [class*="st-key-viewer-"] { min-height: 440px; }
+  [class*="st-key-show-"] { min-width: 250px; }
+}
 """
 
 

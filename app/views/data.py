@@ -8,7 +8,6 @@ import streamlit as st
 from app import session
 from app.components.data.calculations_view import calculations_expander, calculations_view
 from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
-from app.components.data.domain_view import domain_view
 from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import choose_conditions, verdict_view
@@ -19,7 +18,6 @@ from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose
 from bandgap.jobs.deletions import bin_dataset
-from bandgap.jobs.disk import workspace_usage
 from bandgap.jobs.housekeeping import rename_dataset
 from bandgap.jobs.next_step import ADD_GAPS, FEWEST_LABELLED, TRAIN
 from bandgap.jobs.rows import Dataset
@@ -70,7 +68,6 @@ def sections() -> None:
             conditions = choose_conditions(dataset, counts, elements)
         verdict_view(dataset, conditions)
         labels_view(dataset)
-        domain_view(dataset)
     with st.expander("Add another data set"):
         upload_form()
         origins = {other.origin for other in datasets.values()}
@@ -104,15 +101,8 @@ def state(dataset: Dataset, counts: dict[str, int], *, is_reading: bool) -> None
 
 
 def manage_expander(dataset: Dataset) -> None:
-    """Draw the forms that rename and delete a data set, and its disk use.
-
-    Nothing is read while the expander is closed.
-    """
-    with st.expander(
-        "Rename, delete, disk use", on_change="rerun", key=f"care-{dataset.id}"
-    ) as expander:
-        if not expander.open:
-            return
+    """Draw the forms that rename and delete a data set."""
+    with st.expander("Rename, delete"):
         library = stores.library()
         workspace = session.workspace()
         rename = partial(rename_dataset, library, workspace, dataset.id)
@@ -122,11 +112,6 @@ def manage_expander(dataset: Dataset) -> None:
             dataset.id,
             dataset.name,
             lambda: bin_dataset(library, workspace, dataset.id),
-        )
-        usage = workspace_usage(library, workspace)
-        st.caption(
-            f"Its files take {words.size(usage.datasets[dataset.id])} of "
-            f"{words.size(usage.total)} in this workspace; more on the page About."
         )
 
 

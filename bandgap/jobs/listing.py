@@ -132,23 +132,6 @@ def other_numbers(library: Library, dataset_id: str) -> dict[str, int]:
     return {name: count for name, count in numbers.items() if name not in copies}
 
 
-def first_usable(library: Library, dataset_id: str) -> int | None:
-    """Return the first row that is not refused, None where all are."""
-    row = library.database.row(
-        "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1",
-        dataset_id,
-    )
-    return None if row is None else int(row[0])
-
-
-def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
-    """Return the verdict of one row, None where there is none."""
-    structure = library.database.row(
-        "SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row
-    )
-    return None if structure is None else Verdict.of(structure)
-
-
 def rows_of_ids(library: Library, dataset_id: str, ids: Sequence[str]) -> dict[str, int]:
     """Return the rows of the usable structures of a data set that have one of these ids."""
     row_of_id: dict[str, int] = {}

@@ -274,6 +274,12 @@ def texts(at: AppTest) -> str:
     return "\n".join(str(element.value) for kind in kinds for element in kind)
 
 
+def mark(at: AppTest, table: str, row: int) -> AppTest:
+    """Mark a row of a table, as a click on it does."""
+    at.session_state[table] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    return at.run()
+
+
 def drawn_structures(at: AppTest) -> list[dict[str, Any]]:
     """Return the data of every viewer of structures on a page."""
     data = [json.loads(component.proto.json) for component in at.get("bidi_component")]

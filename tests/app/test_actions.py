@@ -16,20 +16,12 @@ def click(at: AppTest, label: str) -> AppTest:
     return next(button for button in at.button if button.label == label).click().run()
 
 
-FOLDS = ("gaps", "domain", "care")  # of the page Data
-
-
-def open_fold(at: AppTest, name: str) -> AppTest:
-    """Open a section of the page Data, as a click on it does."""
-    at.session_state[f"{name}-{at.session_state['chosen_data']}"] = True
+def open_gaps(at: AppTest) -> AppTest:
+    """Open the section Known gaps of the page Data, as a click on it does."""
+    at.session_state[f"gaps-{at.session_state['chosen_data']}"] = True
     at.run()
     assert not at.exception
     return at
-
-
-def open_gaps(at: AppTest) -> AppTest:
-    """Open the section Known gaps of the page Data."""
-    return open_fold(at, "gaps")
 
 
 def upload(at: AppTest, label: str, files: list[tuple[str, bytes, str]]) -> None:

@@ -55,8 +55,7 @@ def test_deleted_run_is_restored_with_its_prediction_and_note(visit: Visit, owne
 def test_deleted_data_set_is_restored_with_its_gaps_and_name(visit: Visit, owned: Owned) -> None:
     workspace = owned.workspace
     at = visit("data", data=owned.dataset)
-    at.session_state[f"care-{owned.dataset}"] = True
-    at = click(at.run(), "Delete this data set")
+    at = click(at, "Delete this data set")
     assert workspace.library.datasets(workspace.id) == []
     assert r"Data set: waters \(deleted\)." in texts(visit("result", run=owned.runs[0]))
     at = click(at, "Restore")

@@ -19,7 +19,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
-from tests.app.test_actions import click, open_fold
+from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.unit.jobs.payloads import source_payload
 
@@ -91,9 +91,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     run = example.library.runs(example.id)[-1].id
     facts = {"run": run, "dataset": new.id, "name": new.name}
     example.jobs.submit(example.id, "predict", title="Predicting", payload=facts, subject=new.id)
-    subject = f"domain-{dataset}-{source}"
-    facts = {"dataset": dataset, "source": source}
-    example.jobs.submit(example.id, "domain", title="Comparing", payload=facts, subject=subject)
     work_all(example.home)
     assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
     return example
@@ -135,17 +132,6 @@ def test_pages_of_a_source_of_crystals_do_not_mention_molecules(
         at = visit(name, run=runs[method], source=source)
         assert len(list(everything(at))) > 10
         assert texts_on_molecules(at) == []
-
-
-def test_comparison_with_a_source_of_crystals_mentions_structures(
-    visit: Visit, workspace: Workspace
-) -> None:
-    source = workspace.library.runs(workspace.id)[0].source
-    at = visit("data")
-    open_fold(at, "domain")
-    next(box for box in at.selectbox if box.label == "Source model").set_value(source).run()
-    assert any("every element is known to the source" in text for text in everything(at))
-    assert texts_on_molecules(at) == []
 
 
 def test_molecules_are_called_molecules(visit: Visit, workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""The page Data: verdicts, structures, gaps, domain, deletion and imports."""
+"""The page Data: verdicts, structures, gaps, deletion and imports."""
 
 import json
 import uuid
@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared.tables import verdict_frame
 from bandgap.foundation.csv_tables import csv_text
-from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.home import domain_paths, shapes_path
+from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import numbers_of
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, mark, texts
 from tests.app.test_actions import click, open_gaps, upload
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 
@@ -45,9 +42,7 @@ def labels(at: AppTest) -> list[str]:
     return [button.label for button in at.button]
 
 
-def test_selected_row_shows_its_structure_and_next_the_following(
-    visit: Visit, workspace: Workspace
-) -> None:
+def test_marked_row_shows_its_structure(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_labelled(3)
     at = visit("data")
     (structure,) = drawn_structures(at)
@@ -60,20 +55,15 @@ def test_selected_row_shows_its_structure_and_next_the_following(
         and numbers["kind"] == "molecule"
     )
     assert numbers["shortest distance"].endswith("Å (O1 to H2)") and "density" not in numbers
-    click(at, "Next")
-    assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "6.50 eV"
-    at.session_state[f"verdicts-{dataset}-1"] = {
-        "selection": {"rows": [2], "columns": [], "cells": []}
-    }
-    at.run()
+    mark(at, f"verdicts-{dataset}-1", 2)
     assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "8.00 eV"
-    click(at, "Previous")
-    assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "6.50 eV"
 
 
 def test_refused_structure_shows_its_reason_instead(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
-    at = click(visit("data"), "Previous")
+    dataset = workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
+    at = visit("data")
+    assert drawn_structures(at)
+    mark(at, f"verdicts-{dataset}-1", 0)
     assert "Refused: " in texts(at) and not drawn_structures(at)
 
 
@@ -269,33 +259,6 @@ def test_number_of_files_has_the_level_of_theory_that_the_files_state(
     assert (stored.level_of_theory, stored.labels["problems"]) == ("GFN1-xTB", [])
 
 
-def test_domain_of_a_source_is_compared_by_a_job(
-    visit: Visit, workspace: Workspace, tmp_path: Path
-) -> None:
-    source = train_source(tmp_path / "source")
-    workspace.library.register_sources({"demo": SourceEntry("waters", str(source))})
-    dataset = workspace.add_labelled(6)
-    at = visit("data")
-    at.session_state[f"domain-{dataset}"] = True
-    at.run()
-    click(click(at, "Compare"), "Cancel")
-    assert "The comparison was cancelled" in texts(at)
-    click(at, "Compare")
-    assert len(workspace.jobs.jobs(workspace.id, kinds=["domain"])) == 2
-    work_all(workspace.home)
-    at.run()
-    assert (
-        "structures are farther from the source's than 95 % of these are; every element is known "
-        "to the source; near-copies of the source's data: 6." in texts(at)
-    )
-    table, companion = domain_paths(workspace.home, dataset, "demo")
-    rows = pd.read_csv(table)
-    assert len(rows) == 6 and rows["nearest"].str.contains("molecules").all()
-    companion.write_text("{", encoding="utf-8")
-    at.run()
-    assert "The stored comparison cannot be read. Compare again" in at.error[0].value
-
-
 def test_metals_are_counted_and_left_out_of_the_histogram(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -325,10 +288,6 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
     dataset = workspace.add_labelled(8)
     _, job = workspace.add_run(dataset)
     at = visit("data")
-    at.session_state[f"care-{dataset}"] = True
-    at.run()
-    text = texts(at)
-    assert "Its files take " in text
     click(at, "Delete this data set")
     assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
     workspace.jobs.request_cancel(workspace.id, job.id)
@@ -338,10 +297,8 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
 
 
 def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -> None:
-    dataset = workspace.add_labelled(2)
+    workspace.add_labelled(2)
     at = visit("data")
-    at.session_state[f"care-{dataset}"] = True
-    at.run()
     next(field for field in at.text_input if field.label == "Name").set_value("wet set")
     click(at, "Rename")
     assert at.selectbox[0].options == [

@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import MAIN, Workspace, texts
-from tests.app.test_actions import FOLDS, click, open_fold
+from tests.app.conftest import MAIN, Workspace, mark, texts
+from tests.app.test_actions import click, open_gaps
 from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes
 
 Visit = Callable[..., AppTest]
@@ -121,10 +121,8 @@ def test_page_shows_names_as_they_are(name: str, visit: Visit, alice: Owned) -> 
     sees_names_alone(at)
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-def test_fold_of_a_data_set_shows_names_as_they_are(fold: str, visit: Visit, alice: Owned) -> None:
-    at = open_fold(visit("data", **alice.choices), fold)
-    sees_names_alone(at)
+def test_known_gaps_of_a_data_set_show_names_as_they_are(visit: Visit, alice: Owned) -> None:
+    sees_names_alone(open_gaps(visit("data", **alice.choices)))
 
 
 def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
@@ -133,10 +131,7 @@ def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(
     at = visit("predict", **alice.choices)
     for row in (0, 1):
         at.session_state[f"next-{alice.prediction}"] = True
-        at.session_state[f"predicted-{alice.prediction}-all-"] = {
-            "selection": {"rows": [row], "columns": [], "cells": []}
-        }
-        at.run()
+        mark(at, f"predicted-{alice.prediction}-all-", row)
         assert SECRET in texts(at)
         sees_names_alone(at)
 
@@ -153,8 +148,6 @@ def test_baseline_of_a_stored_run_is_shown_as_it_is(visit: Visit, alice: Owned) 
 
 def test_error_with_a_name_shows_the_name_unchanged(visit: Visit, alice: Owned) -> None:
     at = visit("data", **alice.choices)
-    at.session_state[f"care-{alice.dataset}"] = True
-    at.run()
     click(at, "Delete this data set")
     assert SECRET in at.error[0].value and "is in use by a job" in at.error[0].value
     sees_names_alone(at)

@@ -9,7 +9,6 @@ import pytest
 import streamlit as st
 
 from app.components.shared import tables
-from bandgap.foundation.quantities import Quantity
 from tests.app.number_formats import columns_without_format
 
 TABLE = pd.DataFrame({"id": ["a", "b"], "gap_eV": [1.5, None], "n": [1, 2]})
@@ -31,12 +30,6 @@ def test_column_of_floats_needs_a_printf_format(config: object, names: list[str]
     assert columns_without_format(TABLE, config) == names  # type: ignore[arg-type]
     assert columns_without_format(TABLE.style, config) == names  # type: ignore[arg-type]
     assert columns_without_format(TABLE.astype(object), config) == names  # type: ignore[arg-type]
-
-
-def test_settings_of_quantities_have_formats_for_all_that_are_floats() -> None:
-    names = [quantity.column for quantity in Quantity if quantity.unit]
-    table = pd.DataFrame({name: [1.5] for name in names})
-    assert columns_without_format(table, tables.columns(names)) == []
 
 
 @pytest.mark.parametrize(

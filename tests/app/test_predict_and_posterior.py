@@ -27,7 +27,7 @@ from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, drawn_structures, empty_workspace, texts
+from tests.app.conftest import Workspace, drawn_structures, empty_workspace, mark, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import SHORT, figure, train_source
 
@@ -169,10 +169,7 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(
     table = at.dataframe[0].value
     position = table["note"].tolist().index("")  # not learned from
     first, nearest = table.iloc[position][["id", "nearest_known"]]
-    at.session_state[f"predicted-{example.prediction}-all-"] = {
-        "selection": {"rows": [position], "columns": [], "cells": []}
-    }
-    at.run()
+    mark(at, f"predicted-{example.prediction}-all-", position)
     assert [values["label"] for values in drawn_structures(at)] == [
         "Structure H2O in three dimensions"
     ]

@@ -169,7 +169,6 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
     [
         ("check", {"dataset": "{dataset}"}),
         ("shapes", {"dataset": "{dataset}"}),
-        ("domain", {"dataset": "{dataset}", "source": "demo"}),
         ("predict", {"run": "{run}", "dataset": "{own}", "name": "x"}),
         ("predict", {"run": "{own_run}", "dataset": "{dataset}", "name": "x"}),
         ("transfer", {"run": "0" * 36, "dataset": "{dataset}", "source": "demo"}),

@@ -9,7 +9,6 @@ from bandgap.jobs.catalogue import register_system
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
-from tests.app.test_actions import open_fold
 
 Visit = Callable[..., AppTest]
 WAITS = "The worker has not yet registered its source models and methods."
@@ -30,10 +29,6 @@ def register(workspace: Workspace) -> None:
     workspace.library.register_methods(METHODS)
 
 
-def applicability(at: AppTest) -> AppTest:
-    return open_fold(at, "domain")
-
-
 @pytest.mark.parametrize(
     ("name", "form_content"),
     [
@@ -42,12 +37,6 @@ def applicability(at: AppTest) -> AppTest:
             lambda at: [box.label for box in at.checkbox if str(box.key).startswith("method-")],
         ),
         ("sources", lambda at: [list(frame.value["source model"]) for frame in at.dataframe]),
-        (
-            "data",
-            lambda at: [
-                box.label for box in applicability(at).selectbox if box.label == "Source model"
-            ],
-        ),
     ],
 )
 def test_page_waits_for_the_worker_and_shows_its_form_afterwards(

@@ -12,7 +12,7 @@ from bandgap.jobs.explanations import explanation_path, start_explanation
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.storage.run_archives import run_archive
-from tests.app.conftest import Workspace, copied_home, texts
+from tests.app.conftest import Workspace, copied_home, mark, texts
 
 Visit = Callable[..., AppTest]
 Predicted = tuple[Workspace, str, str]
@@ -29,11 +29,8 @@ def workspace(
 
 def pick(at: AppTest, prediction: str, row: int) -> AppTest:
     """Select a row of the table of predictions."""
-    at.session_state[f"predicted-{prediction}-all-"] = {
-        "selection": {"rows": [row], "columns": [], "cells": []}
-    }
     at.session_state[f"why-{prediction}"] = True  # the section is open
-    return at.run()
+    return mark(at, f"predicted-{prediction}-all-", row)
 
 
 def test_button_explains_all_structures_of_a_small_prediction(

@@ -116,9 +116,6 @@ def filled(workspace: Workspace, name: str) -> Owned:
     prediction = jobs.submit(
         workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=new_dataset
     )
-    subject = f"domain-{dataset}-demo"
-    payload = {"dataset": dataset, "source": "demo"}
-    jobs.submit(workspace.id, "domain", title=f"Comparing {name}", payload=payload, subject=subject)
     work_all(workspace.home)
     assert {job.state for job in jobs.jobs(workspace.id)} == {"finished"}, [
         j.error for j in jobs.jobs(workspace.id)

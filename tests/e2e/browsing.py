@@ -243,6 +243,14 @@ def tab_to(
     )
 
 
+def mark_row_by_keys(page: Page, row: int) -> None:
+    """Mark a row, counted from 1, of the first table of the page, by keys alone."""
+    tab_to(page, page.get_by_test_id("data-grid-canvas").first)
+    for _ in range(row):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+Space")
+
+
 def focus_is_visible(page: Page, *, margin: float = 10.0) -> bool:
     """Return whether the focused element looks different from the same one without focus."""
 

@@ -4,6 +4,7 @@ Every page at two widths and in two themes with its findings by axe-core, use by
 visitors, and address.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from tests.e2e.browsing import (
     expect_settled,
     expect_soon,
     faint_texts,
+    mark_row_by_keys,
     page_height,
     picture,
     tab_to,
@@ -37,7 +39,7 @@ LINE = 40  # pixels
 TALLEST_ON_PHONE = 2600  # pixels of a page as it opens
 TOUR = {  # name of the picture in the README, and its first text
     "Data": ("tour-1-data", "Structures and their known band gaps"),
-    "Train": ("tour-2-train", "Start other transfers"),
+    "Train": ("tour-2-train", "Start another training"),
     "Result": ("tour-3-result", "held-out structures;"),
     "Predict": ("tour-4-predict", "structures predicted"),
 }
@@ -84,11 +86,11 @@ def test_page_of_a_full_workspace_is_legible_in_the_dark_theme(visited: Page, ti
 def test_open_popover_is_legible_in_the_dark_theme(visited: Page) -> None:
     follow_link(visited, "Result")
     visited.emulate_media(color_scheme="dark")
-    opener = visited.get_by_role("button", name="Figure for a paper").first
+    opener = visited.get_by_role("button", name="Figure and numbers").first
     opener.click()  # the pointer stays on it
     caption = visited.get_by_test_id("stPopoverBody").get_by_test_id("stCaptionContainer")
     expect(caption).to_be_visible()
-    popover_texts = {"Figure for a paper", caption.inner_text()}
+    popover_texts = {"Figure and numbers", caption.inner_text()}
     expect_soon(
         visited,
         lambda: popover_texts & {*faint_texts(visited, least=4.5)},
@@ -208,6 +210,19 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     expect(box).to_have_value("crystals")
     expect_ready(page, "Predict")
     tab_to(page, page.get_by_role("button", name="Predict", exact=True))
+
+
+def test_row_of_a_table_is_marked_by_the_keyboard_alone(page: Page, dashboard: Dashboard) -> None:
+    workspace, _ = dashboard.new_workspace(name="crystals")
+    page.goto(dashboard.at("data", ws=workspace))
+    expect_settled(page, "Data")
+    shown_name = page.get_by_test_id("stMain").get_by_text(re.compile(r"^xtal-\d+ "))
+    first = shown_name.inner_text()
+    mark_row_by_keys(page, 2)
+    expect(shown_name).not_to_have_text(first)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+Space")
+    expect(shown_name).not_to_have_text(first)
 
 
 def replace_number(page: Page, socket: WebSocket, text: str) -> None:

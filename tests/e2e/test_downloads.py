@@ -30,12 +30,12 @@ EXPORTING = "Result"
 ENDS = {
     "Data": (
         *("verdicts.csv", "structure.csv", "atoms.csv"),
-        *("domain.csv", "calculations.csv", FIGURE),
+        *("calculations.csv", FIGURE),
     ),
     "Source models": ("sources.csv", FIGURE),
     "Train": ("runs.csv",),
     "Result": (
-        *("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors.csv"),
+        *("n-60.html", "n-60.pdf", "n-60.zip", "held_out.csv", "signed-errors-numbers.csv"),
         *("scales.csv", "figures.csv", "cm.pdf", "cm.svg", "cm.png", FIGURE),
     ),
     "Compare": ("comparison.csv", "settings.csv", FIGURE),
@@ -64,16 +64,11 @@ def full_dashboard(
     home = Home(folder)
     library = Library(home)
     jobs = JobStore(home)
-    crystals = library.datasets(sample.id)[-1].id
     outputs = library.add_dataset(
         sample.id, "outputs", purpose="calculations", files=[("vasprun.xml", vasprun().encode())]
     ).id
-    payloads = {
-        "domain": ({"dataset": crystals, "source": "demo"}, f"domain-{crystals}-demo"),
-        "read_calculations": ({"dataset": outputs, "keep_unconverged": False}, outputs),
-    }
-    for kind, (payload, subject) in payloads.items():
-        jobs.submit(sample.id, kind, title=kind, payload=payload, subject=subject)
+    payload = {"dataset": outputs, "keep_unconverged": False}
+    jobs.submit(sample.id, "read_calculations", title="Reading", payload=payload, subject=outputs)
     work_all(home)
     assert {job.state for job in jobs.jobs(sample.id)} == {"finished"}
     copy = tmp_path_factory.mktemp("home")
@@ -160,7 +155,7 @@ def test_figure_is_saved_by_the_visitor_where_the_server_has_no_browser(
     with serving(tmp_path) as address:
         page.goto(f"{address}/{PAGES['Source models']}")
         expect_settled(page, "Source models")
-        page.get_by_role("button", name="Figure for a paper").first.press("Enter")
+        page.get_by_role("button", name="Figure and numbers").first.press("Enter")
         popover = page.get_by_test_id("stPopoverBody")
         expect(popover.get_by_test_id("stDownloadButton")).to_have_count(1)  # the numbers
         with page.expect_download() as download:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserType, Page, expect
 
-from tests.e2e.browsing import expect_ready, expect_soon
+from tests.e2e.browsing import expect_ready, expect_soon, mark_row_by_keys
 from tests.e2e.conftest import PATIENCE_MS, Server
 
 pytestmark = pytest.mark.browser
@@ -72,7 +72,7 @@ def test_next_structure_and_more_cells_are_drawn_in_the_same_canvas(
     warnings: list[str] = []
     page.on("console", lambda message: warnings.append(message.text))
     first = drawn_id(page)
-    page.get_by_role("button", name="Next").click()
+    mark_row_by_keys(page, 2)
     expect(page.locator(".box")).not_to_have_attribute("data-drawn", first)
     second = drawn_id(page)
     page.get_by_label("Cells").select_option("2")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.components.shared import downloads, frame, words
-from app.components.shared.drawing import figure_with_table
+from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from bandgap import plots
 from bandgap.evaluation.run_tables import (
@@ -43,9 +43,10 @@ def difference_view(pairs: Differences, *, baseline: str) -> None:
     sorted_pairs = sorted(pairs, key=lambda pair: pair[1].difference_eV if pair[1] else math.inf)
     table = difference_table(sorted_pairs[:MOST_SHOWN])
     if table["difference_eV"].notna().any():
-        figure_with_table(
+        figure(
             plots.difference_figure,
             table,
+            table=table,
             key="differences",
             alt=f"Differences in RMSE to {baseline} with 95 % intervals",
             caption=_DIFFERENCE_CAPTION

@@ -6,12 +6,12 @@ Names and notes are edited in their cells.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from app import session
 from app.components.shared import downloads, stores, tables, words
-from app.components.shared.run_files import run_summary
 from bandgap.evaluation.paired import interval_text
 from bandgap.evaluation.run_tables import Differences, StoredRun, difference_table, figures_table
 from bandgap.foundation.errors import BandgapError
@@ -45,16 +45,22 @@ def run_table(
     runs, pairs
         Those that could be read, and their differences to the baseline.
     """
-    summaries = [run_summary(run_id) for run_id in rows]
+    read = {run.id: run.manifest for run in runs}
+    manifests = [read.get(run_id, {}) for run_id in rows]
+    rmse_eV, coverages = (
+        np.array([manifest.get("metrics", {}).get(name) for manifest in manifests], np.float64)
+        for name in ("rmse_eV", "coverage_95")
+    )
+    n = [len(manifest["split"]["train"]) if manifest else None for manifest in manifests]
     notes = run_notes(stores.library(), session.workspace())
     differences = {run.id: interval_text(d) for run, d, _ in pairs if d}
     table = pd.DataFrame(
         {
             "run": [labels[run_id] for run_id in rows],
-            "rmse_eV": [summary.rmse_eV for summary in summaries],
-            "coverage": [100 * summary.coverage for summary in summaries],
+            "rmse_eV": rmse_eV,
+            "coverage": 100 * coverages,
             "difference": [differences.get(run_id, "") for run_id in rows],
-            "n": pd.array([summary.n for summary in summaries], dtype="Int64"),
+            "n": pd.array(n, dtype="Int64"),
             "note": [notes.get(run_id, "") for run_id in rows],
         },
         index=pd.Index(list(rows), name="id", dtype="str"),

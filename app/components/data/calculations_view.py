@@ -102,9 +102,7 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
     tables.show(
         rows[shown_columns].astype({"gap_eV": "float64"}),
         alt="Gaps of the calculations",
-        columns=tables.columns(["id", "formula"])
-        | {"gap_eV": tables.column("gap (eV)", format="%.4f")}
-        | COLUMNS,
+        columns=tables.NAMES | {"gap_eV": tables.column("gap (eV)", format="%.4f")} | COLUMNS,
         rows=8,
     )
     n_usable = len(table.usable_rows)

@@ -1,6 +1,5 @@
 """The verdicts of a data set: filters, a table in pages, one structure, histogram of gaps."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ from app.components.shared.structure_view import structure_view
 from app.components.structures.pictures import picture_addresses
 from bandgap import plots
 from bandgap.jobs.home import shapes_path
-from bandgap.jobs.listing import first_usable, known_gaps, row_verdict, verdict_page
-from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.listing import known_gaps, verdict_page
+from bandgap.jobs.rows import Dataset
 from bandgap.jobs.structure_filter import Status, StructureFilter
 from bandgap.predictions.gap_distribution import ZERO_EV
 
@@ -50,7 +49,6 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
     if not numbered_verdicts:
         st.info("No structure fits. Choose another verdict, or clear the search and the filters.")
         return
-    rows = [row for row, _ in numbered_verdicts]
     left_column, right_column = st.columns([5, 3])
     with left_column:
         table = tables.verdict_frame([verdict for _, verdict in numbered_verdicts])
@@ -72,13 +70,13 @@ def verdict_view(dataset: Dataset, conditions: StructureFilter) -> None:
             if total > ROWS:
                 st.pagination(-(-total // ROWS), key=page_key, width=PAGER_WIDTH)
         _histogram(dataset, conditions.elements)
-    marked = None if position is None else rows[position]
-    # an old mark is ignored, because the buttons "Next" and "Previous" leave it unchanged
-    if marked is not None and st.session_state.get(f"marked_{dataset.id}") != marked:
-        st.session_state[f"row_{dataset.id}"] = marked
-    st.session_state[f"marked_{dataset.id}"] = marked
+    if position is None:  # no row is marked: the first with a structure, refused ones are first
+        position = next((k for k, row in enumerate(usable) if row is not None), 0)
+    row, verdict = numbered_verdicts[position]
+    path = shapes_path(stores.home(), dataset.id)
     with right_column:
-        _structure(dataset, numbered_verdicts, is_filtered=bool(suffix))
+        if not structure_view(path, row, verdict, key="structure"):
+            _read_again(dataset)
 
 
 def choose_conditions(
@@ -146,33 +144,6 @@ def column_settings(table: pd.DataFrame) -> dict[str, Any]:
     if table["gap_eV"].notna().any():
         first_columns.add("gap_eV")
     return {name: COLUMNS[name] if name in first_columns else None for name in table.columns}
-
-
-def _structure(
-    dataset: Dataset, numbered_verdicts: Sequence[tuple[int, Verdict]], *, is_filtered: bool
-) -> None:
-    """Draw the selected structure, or another one where the table's filter excludes it."""
-    rows = [row for row, _ in numbered_verdicts]
-    key = f"row_{dataset.id}"
-    row = st.session_state.get(key)
-    if is_filtered and row not in rows:
-        usable = [row for row, verdict in numbered_verdicts if verdict.status != "refused"]
-        row = usable[0] if usable else rows[0]
-    row = first_usable(stores.library(), dataset.id) if row is None else row
-    verdict = None if row is None else row_verdict(stores.library(), dataset.id, row)
-    if row is None or verdict is None:
-        return
-    position = rows.index(row) if row in rows else -1
-    with frame.row():
-        for label, icon, target in (
-            ("Previous", ":material/chevron_left:", position - 1),
-            ("Next", ":material/chevron_right:", position + 1),
-        ):
-            exists = 0 <= target < len(rows)
-            show_row = partial(st.session_state.__setitem__, key, rows[target] if exists else row)
-            st.button(label, icon=icon, disabled=not exists, on_click=show_row)
-    if not structure_view(shapes_path(stores.home(), dataset.id), row, verdict, key="structure"):
-        _read_again(dataset)
 
 
 def _read_again(dataset: Dataset) -> None:

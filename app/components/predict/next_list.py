@@ -170,7 +170,7 @@ def _sentence(selection: NextStructures, *, n_warned: int) -> str:
     return " ".join(filter(None, parts))
 
 
-_COLUMNS = tables.columns(["id", "formula"]) | {
+_COLUMNS = tables.NAMES | {
     "rank": tables.column("rank", 50),
     "mean_eV": tables.column("gap (eV)", format="%.2f"),
     "reduction_share": tables.column(

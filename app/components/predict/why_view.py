@@ -1,7 +1,6 @@
 """Why a prediction is what it is: labels with picture, gap and weight, its width, and elements."""
 
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -99,7 +98,7 @@ _MATTERS = (
     "Change of the prediction when all features with this element keep the mean value of the "
     "labelled structures instead of their own. The changes do not add up."
 )
-COLUMNS: dict[str, Any] = tables.columns(["id"]) | {
+COLUMNS = tables.NAMES | {
     "gap_eV": tables.column("known (eV)", 70, "%.2f"),
     "weight": tables.column("weight", 60, "%.2f"),
     "change_eV": tables.column("change (eV)", 80, "%+.3f"),

@@ -7,7 +7,7 @@ import streamlit as st
 from app.components.result.metal_view import metal_view
 from app.components.result.run_result import RunResult
 from app.components.shared import stores, tables, words
-from app.components.shared.drawing import figure, figure_with_table, parity_columns
+from app.components.shared.drawing import figure, parity_columns
 from app.components.shared.run_files import heldout_frame
 from app.components.shared.structure_view import draw_structure
 from app.components.structures.pictures import pictures_of_ids
@@ -19,7 +19,7 @@ from bandgap.jobs.listing import row_of
 
 GROUPS = {"element": error_by_element, "predicted gap": error_by_gap, "size": error_by_size}
 ROWS = 5  # of the table of the largest errors; the others scroll
-COLUMNS = tables.columns(["id", "formula"]) | {
+COLUMNS = tables.NAMES | {
     "formula": tables.column("formula", 118),
     "gap_eV": tables.column("known (eV)", 70, "%.2f"),
     "mean_eV": tables.column("predicted (eV)", 86, "%.2f"),
@@ -50,9 +50,11 @@ def errors_view(result: RunResult) -> None:
         )
         or "element"
     )
-    figure_with_table(
+    table = GROUPS[by](result.heldout)
+    figure(
         plots.signed_error_figure,
-        GROUPS[by](result.heldout),
+        table,
+        table=table,
         key="signed-errors",
         alt=f"Signed error of the held-out structures by {by}, with the range of chance",
         caption="A diamond outside its grey bar is a kind of structure that is shifted.",

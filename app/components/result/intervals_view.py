@@ -5,13 +5,13 @@ import streamlit as st
 from app.components.result.calibrator_view import calibrator_view
 from app.components.result.run_result import RunResult
 from app.components.shared import words
-from app.components.shared.drawing import figure_with_table
+from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from app.components.shared.run_choice import choose_interval
 from bandgap import plots
 from bandgap.evaluation.calibration import CoverageCurve, chance_range
 from bandgap.evaluation.calibrators import calibrated_part, measured_part
-from bandgap.evaluation.curve_verdict import CurveVerdict, LevelRange, curve_verdict
+from bandgap.evaluation.curve_verdict import curve_verdict
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of, coverage_table, share_inside, spread_table
 from bandgap.foundation.quantities import Quantity
@@ -68,10 +68,10 @@ def _figures(
             help=f"{Quantity.COVERAGE.help} {Quantity.LEVEL.help}"
             + help_link("explanation/calibration", "What is measured"),
         )
-        figure_with_table(
+        figure(
             plots.coverage_figure,
-            table,
-            args=(first,),
+            first,
+            table=table,
             level=level,
             after=None if before is None else table,
             key="coverage",
@@ -85,9 +85,10 @@ def _figures(
             help=Quantity.SD.help + help_link("explanation/intervals", "Prediction intervals"),
         )
         spread = spread_table(heldout)
-        figure_with_table(
+        figure(
             plots.spread_figure,
             spread,
+            table=spread,
             key="spread",
             alt="Error by group of predicted standard deviation, with the range of chance",
             caption="One point: this run predicts the same spread for all crystals."
@@ -123,16 +124,9 @@ def coverage_sentence(
     )
     if kind == "credible":
         return f"{text} A credible interval is that of the mean: single gaps scatter more."
-    verdict = curve_verdict(curve)
-    if verdict.deviates:
-        return f"{text} {deviation_sentence(verdict)}"
-    if low <= share <= high:
-        return f"{text} The whole curve lies within what chance explains."
-    side = "too narrow" if share < low else "wider than needed"
-    return (
-        f"{text} At this level they look {side}, but the whole curve lies within what chance "
-        "explains."
-    )
+    if curve_verdict(curve).deviates:
+        return f"{text} The curve is farther from the diagonal than chance explains."
+    return f"{text} The whole curve lies within what chance explains."
 
 
 def semiconductors_sentence(heldout: HeldOut, level: float) -> str:
@@ -146,16 +140,3 @@ def semiconductors_sentence(heldout: HeldOut, level: float) -> str:
         f"**{words.percent(share)}** do: to find semiconductors, read the probability of a metal, "
         "not the interval."
     )
-
-
-def deviation_sentence(verdict: CurveVerdict) -> str:
-    """Return at which levels the intervals are too narrow or too wide."""
-    places = [f"**{place.side}** at {_levels(place)}" for place in verdict.ranges]
-    where = f"The intervals are {' and '.join(places)}. " if places else ""
-    return f"{where}The curve is farther from the diagonal than chance explains."
-
-
-def _levels(place: LevelRange) -> str:
-    if place.lowest == place.highest:
-        return f"the level {words.percent(place.lowest)}"
-    return f"levels between {100 * place.lowest:.0f} and {words.percent(place.highest)}"

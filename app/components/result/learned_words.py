@@ -146,19 +146,20 @@ def summary_frame(
             columns |= {f"{name}{k + 1}": values[..., k].ravel() for k in range(values.shape[-1])}
         else:
             columns[name.removesuffix("_eV")] = values.ravel()
-    rows = []
-    for name in dict.fromkeys([*columns, *rhat, *ess]):
-        row: dict[str, Any] = {"quantity": name}
-        if name in columns:
-            low, middle, high = np.quantile(columns[name], [0.025, 0.5, 0.975])
-            row |= {
-                "median": middle,
-                "2.5 %": low,
-                "97.5 %": high,
-                "mean": columns[name].mean(),
-                "sd": columns[name].std(),
-            }
-        rows.append(
-            row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)}
-        )
-    return pd.DataFrame(rows)
+    samples = pd.DataFrame(
+        {name: pd.Series(column) for name, column in columns.items()}, dtype=float
+    )
+    low, middle, high = (samples.quantile(share) for share in (0.025, 0.5, 0.975))
+    table = pd.DataFrame(
+        {
+            "median": middle,
+            "2.5 %": low,
+            "97.5 %": high,
+            "mean": samples.mean(),
+            "sd": samples.std(ddof=0),
+            "R-hat": pd.Series(rhat, dtype=float),
+            "effective draws": pd.Series(ess, dtype=float),
+        }
+    )
+    names = pd.Index(dict.fromkeys([*columns, *rhat, *ess]), name="quantity", dtype="str")
+    return table.reindex(names).reset_index().dropna(axis="columns", how="all")

@@ -7,7 +7,7 @@ import streamlit as st
 from app.components.result.run_result import RunResult
 from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
-from app.components.shared.drawing import figure_with_table
+from app.components.shared.drawing import figure
 from app.components.shared.estimate_words import rounded
 from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import unfinished
@@ -103,9 +103,11 @@ def _curve(result: RunResult, curve: LearningCurve) -> None:
         "errors; in brackets its 95 % range by a bootstrap. More labels are of the same kind, "
         "drawn at random." + help_link("explanation/reading-a-result", "Would more labels help?"),
     )
-    figure_with_table(
+    table = curve.table()
+    figure(
         plots.error_by_labels_figure,
-        curve.table(),
+        table,
+        table=table,
         key="learning-curve",
         alt="Error against the number of labels, with a power law and its range",
         caption=CAPTION,

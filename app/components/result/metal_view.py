@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.components.shared import downloads
-from app.components.shared.drawing import figure_with_table
+from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from bandgap import plots
 from bandgap.evaluation.heldout import HeldOut
@@ -19,9 +19,11 @@ def metal_view(heldout: HeldOut) -> None:
             "**Is a probability of a metal the share of metals?**",
             help=Quantity.P_METAL.help + help_link("explanation/metals", "Metals"),
         )
-        figure_with_table(
+        table = p_metal_table(heldout)
+        figure(
             plots.p_metal_figure,
-            p_metal_table(heldout),
+            table,
+            table=table,
             key="p-metal",
             alt="Share of metals against the predicted probability, with the range of chance",
             caption="Groups of equal size by predicted probability; grey bars are chance.",

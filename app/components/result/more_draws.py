@@ -34,22 +34,15 @@ def more_draws(result: RunResult, *, kind: Literal["primary", "secondary"] = "se
         return
     more = draws - (draws_of(run) or 0)
     coordinates = coordinates_of(run)
-    extends = continues = False
-    if coordinates is not None and more > 0:
-        extends = True
-        request = extended_request(
-            run.request,
-            result.files.manifest["config"]["sampler"],
-            coordinates=coordinates,
-            more=more,
-        )
-        continues = can_continue(stores.home(), run)
+    continues = coordinates is not None and more > 0 and can_continue(stores.home(), run)
+    request = with_draws(run.request, draws)
+    label = f"Run again with {draws:,} draws of each chain"
+    help_text = "Data, split, seed and other settings stay the same. The present run stays."
+    if continues and coordinates is not None:
+        sampler = result.files.manifest["config"]["sampler"]
+        request = extended_request(run.request, sampler, coordinates=coordinates, more=more)
         label = f"{more:,} more draws of each chain"
-        help_text = _CONTINUES if continues else _FROM_START
-    else:
-        request = with_draws(run.request, draws)
-        label = f"Run again with {draws:,} draws of each chain"
-        help_text = "Data, split, seed and other settings stay the same. The present run stays."
+        help_text = _CONTINUES
     times = TransferTimes(stores.jobs(), stores.library())
     if estimate := times.estimate(request, iterations=more if continues else None):
         label += f" (about {rounded(estimate.seconds)})"
@@ -59,7 +52,7 @@ def more_draws(result: RunResult, *, kind: Literal["primary", "secondary"] = "se
         key=f"more-draws-{run.id}",
         help=f"{help_text} If the chains agree, this gives about {ENOUGH_DRAWS} effective draws.",
     ):
-        action = partial(_start, run, request, draws, extends=run.id if extends else "")
+        action = partial(_start, run, request, draws, extends=run.id if continues else "")
         carry_out(action, page="train")
 
 
@@ -120,8 +113,4 @@ _COORDINATES: Mapping[str, Literal["whitened", "partially centred"]] = {  # by `
 _CONTINUES = (
     "Sampling continues where this run ended: its draws stay the first ones, and warm-up is not "
     "repeated. The longer run is a new one; the present run stays."
-)
-_FROM_START = (
-    "The end of this run is no longer stored (it is for three days), so sampling starts again; the "
-    "draws of this run are the first ones again. The present run stays."
 )

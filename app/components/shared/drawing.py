@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, frame, tables
+from app.components.shared import frame
 from app.components.shared.paper_figure import paper_figure
 from bandgap import plots
 
@@ -16,41 +16,23 @@ CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 
 
 def figure(
-    make: Callable[..., Any], *args: Any, key: str, alt: str, caption: str = "", **options: Any
+    make: Callable[..., Any],
+    *args: Any,
+    key: str,
+    alt: str,
+    caption: str = "",
+    table: pd.DataFrame | None = None,
+    **options: Any,
 ) -> None:
     """Show the figure `make(*args, **options)` with its alternative text and a caption below.
 
-    A popover below it offers the figure for a paper.
+    A popover below it offers the figure for a paper, and its numbers: by default its points.
     """
     fig = drawn(make, *args, **options)
     st.plotly_chart(fig, key=key, theme=None, width="stretch", config=CONFIG, alt=alt)
     if caption:
         st.caption(caption)
-    paper_figure(fig, key=key)
-
-
-def figure_with_table(
-    make: Callable[..., Any],
-    table: pd.DataFrame,
-    *,
-    key: str,
-    alt: str,
-    caption: str,
-    args: Any = None,
-    **options: Any,
-) -> None:
-    """Show a figure as `figure` does, and below it a closed expander with its table and CSV.
-
-    The figure is `make(*args, **options)`; without `args` it is `make(table, **options)`.
-    """
-    figure(
-        make, *((table,) if args is None else args), key=key, alt=alt, caption=caption, **options
-    )
-    with st.expander("The numbers of this figure"):
-        tables.show(table, alt=f"The numbers of the figure: {alt}")
-        downloads.csv_button(
-            "Download the numbers (CSV)", lambda: table, f"{key}.csv", key=f"csv-{key}"
-        )
+    paper_figure(fig, key=key, table=table)
 
 
 def parity_columns(table: pd.DataFrame) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The popover below a figure that offers it for a paper, with its numbers.
+"""The popover below a figure that offers its numbers, and the figure for a paper.
 
 Nothing is drawn while it is closed.
 """
@@ -6,9 +6,10 @@ Nothing is drawn while it is closed.
 from functools import partial
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from app.components.shared import downloads, frame
+from app.components.shared import downloads, frame, tables
 from bandgap.foundation.browsers import find_browser
 from bandgap.plots.publication import (
     COLUMN_CM,
@@ -25,7 +26,7 @@ FORMATS: tuple[Format, ...] = ("pdf", "svg", "png")
 
 
 @st.fragment
-def paper_figure(fig: Any, *, key: str) -> None:
+def paper_figure(fig: Any, *, key: str, table: pd.DataFrame | None) -> None:
     """Draw the button that opens the popover, and its contents once it is open.
 
     Parameters
@@ -34,9 +35,11 @@ def paper_figure(fig: Any, *, key: str) -> None:
         The Plotly figure.
     key
         Key of the figure on the page, and name of the files.
+    table
+        The numbers of the figure; None for its points.
     """
     with st.popover(
-        "Figure for a paper",
+        "Figure and numbers",
         icon=":material/download:",
         type="tertiary",
         key=f"paper-{key}",
@@ -44,6 +47,8 @@ def paper_figure(fig: Any, *, key: str) -> None:
     ) as popover:
         if not popover.open:
             return
+        numbers = figure_numbers(fig) if table is None else table
+        tables.show(numbers, alt="The numbers of this figure", rows=6)
         width = st.radio("Width", list(WIDTHS), key=f"paper-width-{key}")
         width_cm = WIDTHS[width]
         exports = find_browser() is not None
@@ -57,7 +62,7 @@ def paper_figure(fig: Any, *, key: str) -> None:
                 )
             downloads.csv_button(
                 "Numbers (CSV)",
-                partial(figure_numbers, fig),
+                lambda: numbers,
                 f"{key}-numbers.csv",
                 key=f"paper-csv-{key}",
             )

@@ -1,8 +1,6 @@
 """Reading the files of finished runs without torch: manifest, draws, predictions, held-out data."""
 
-import math
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -209,41 +207,6 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
     return StoredRun(
         run.id, label, manifest, read_heldout_run(run), data=data, source=run.source, device=device
     )
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """The figures of a run in the list of runs; NaN where the run has none.
-
-    The coverage is that of 95 % prediction intervals without a calibrator, `n` is the number of
-    labels that it learned from.
-    """
-
-    rmse_eV: float = math.nan
-    coverage: float = math.nan
-    n: int | None = None
-
-
-def run_summary(run_id: str) -> RunSummary:
-    """Return the figures of a finished run, empty ones for a damaged run."""
-    return _summary(str(stores.home().run_folder(run_id)))
-
-
-@lru_cache(maxsize=2000)  # much quicker than Streamlit's caches, which count for a long list
-def _summary(folder: str) -> RunSummary:
-    try:
-        manifest = read_json(Path(folder) / "manifest.json")
-        n = len(manifest["split"]["train"])
-        if "refit" in manifest:  # its error is that of its parent
-            return RunSummary(n=n)
-        metrics = manifest["metrics"]
-        return RunSummary(_finite(metrics.get("rmse_eV")), _finite(metrics.get("coverage_95")), n)
-    except DAMAGE:
-        return RunSummary()
-
-
-def _finite(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else math.nan
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

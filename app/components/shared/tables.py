@@ -154,17 +154,8 @@ def column(
     return st.column_config.NumberColumn(label, width=width, help=help, format=format)
 
 
-def columns(names: Sequence[str]) -> dict[str, Any]:
-    """Return Streamlit's column settings for quantities: label with unit, help text, format."""
-    by_column = {quantity.column: quantity for quantity in Quantity}
-    settings: dict[str, Any] = {}
-    for name in names:
-        quantity = by_column.get(name)
-        if quantity is None:
-            continue
-        format = "%.2f" if quantity.unit == "eV" else None
-        settings[name] = column(quantity.axis, format=format, help=quantity.help)
-    return settings
-
-
+NAMES = {
+    quantity.column: column(quantity.axis, help=quantity.help)
+    for quantity in (Quantity.ID, Quantity.FORMULA)
+}
 _PICTURE_HELP = "The structure along its shortest axis. Double-click a picture to enlarge it."

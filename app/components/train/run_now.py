@@ -9,7 +9,7 @@ from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out, delete_button
 from app.components.shared.advice import advice
 from app.components.shared.job_panel import job_panel
-from app.components.shared.run_files import finished_runs, run_summary
+from app.components.shared.run_files import finished_runs, read_run
 from app.components.shared.waiting import rerun_when
 from bandgap.jobs import resuming
 from bandgap.jobs.deletions import bin_run
@@ -53,7 +53,7 @@ def first_answer(job: Job) -> None:
     if first is None:
         return
     with frame.row():
-        error = run_summary(first.id).rmse_eV
+        error = read_run(first.id).manifest["metrics"]["rmse_eV"]
         title = words.escaped(first.title)
         st.markdown(f"{title} has an RMSE of {error:.2f} eV on the same test.", width="content")
         if st.button("See its result", type="tertiary"):

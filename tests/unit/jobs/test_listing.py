@@ -13,12 +13,10 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.listing import (
     element_figures,
     element_sets,
-    first_usable,
     has_metals,
     known_gaps,
     numbers_of,
     other_numbers,
-    row_verdict,
     verdict_page,
 )
 from bandgap.jobs.rows import Verdict
@@ -163,17 +161,6 @@ def test_ten_metals_and_ten_semiconductors_that_are_not_refused_are_enough(
 def test_known_gaps_are_of_structures_with_the_elements(listed: tuple[Library, str]) -> None:
     assert sorted(known_gaps(*listed).tolist()) == [1.0, 2.0, 3.0]
     assert known_gaps(*listed, ("C",)).tolist() == [3.0]
-
-
-def test_single_rows(listed: tuple[Library, str]) -> None:
-    assert first_usable(*listed) == 1
-    verdict = row_verdict(*listed, 4)
-    assert verdict is not None and (verdict.id, verdict.gap_eV, verdict.periodic) == (
-        "Benzene",
-        3.0,
-        True,
-    )
-    assert row_verdict(*listed, 99) is None
 
 
 def test_number_that_is_the_known_gap_is_no_other_number(listed: tuple[Library, str]) -> None:
