@@ -22,30 +22,41 @@ st.set_page_config(
 )
 
 
+PAGES = {  # name of the file, title and icon, by section
+    "": (
+        ("home", "Home", "home"),
+        ("data", "Data", "table_view"),
+        ("train", "Train", "model_training"),
+        ("result", "Result", "task_alt"),
+        ("compare", "Compare", "compare_arrows"),
+        ("predict", "Predict", "batch_prediction"),
+        ("guide", "Guide", "menu_book"),
+    ),
+    "More": (
+        ("sources", "Source models", "hub"),
+        ("propose", "Propose", "lightbulb"),
+        ("about", "About", "info"),
+    ),
+}
+
+
 def navigation() -> StreamlitPage:
     """Return the page of the address. Propose is listed only where runs learned from molecules."""
     workspace = session.workspace_or_none() or session.parameter("ws")
+    hidden = () if stores.learned_from_organic(workspace) else ("propose",)
     return st.navigation(
         {
-            "": [
-                st.Page("views/home.py", title="Home", icon=":material/home:", default=True),
-                st.Page("views/data.py", title="Data", icon=":material/table_view:"),
-                st.Page("views/train.py", title="Train", icon=":material/model_training:"),
-                st.Page("views/result.py", title="Result", icon=":material/task_alt:"),
-                st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
-                st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
-                st.Page("views/guide.py", title="Guide", icon=":material/menu_book:"),
-            ],
-            "More": [
-                st.Page("views/sources.py", title="Source models", icon=":material/hub:"),
+            section: [
                 st.Page(
-                    "views/propose.py",
-                    title="Propose",
-                    icon=":material/lightbulb:",
-                    visibility="visible" if stores.learned_from_organic(workspace) else "hidden",
-                ),
-                st.Page("views/about.py", title="About", icon=":material/info:"),
-            ],
+                    f"views/{name}.py",
+                    title=title,
+                    icon=f":material/{icon}:",
+                    default=name == "home",
+                    visibility="hidden" if name in hidden else "visible",
+                )
+                for name, title, icon in pages
+            ]
+            for section, pages in PAGES.items()
         }
     )
 

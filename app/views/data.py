@@ -7,12 +7,12 @@ import streamlit as st
 
 from app import session
 from app.components.data.calculations_view import calculations_expander, calculations_view
-from app.components.data.data_upload import demo_button, first_visit, second_demo, upload_form
+from app.components.data.data_upload import demo_buttons, first_visit, upload_form
 from app.components.data.element_choice import choose_elements
 from app.components.data.labels import labels_view
 from app.components.data.verdict_view import choose_conditions, verdict_view
 from app.components.shared import frame, stores, uploads, words
-from app.components.shared.actions import carry_out, delete_button, rename_form
+from app.components.shared.actions import carry_out, delete_button, edited_text
 from app.components.shared.advice import advice
 from app.components.shared.bin_view import bin_expander
 from app.components.shared.job_panel import job_panel
@@ -70,11 +70,7 @@ def sections() -> None:
         labels_view(dataset)
     with st.expander("Add another data set"):
         upload_form()
-        origins = {other.origin for other in datasets.values()}
-        if "demo" not in origins:
-            demo_button()
-        if "demo-inorganic" not in origins:
-            second_demo()
+        demo_buttons({other.origin for other in datasets.values()})
     if not is_reading:
         calculations_expander("Read calculations")
     manage_expander(dataset)
@@ -106,7 +102,7 @@ def manage_expander(dataset: Dataset) -> None:
         library = stores.library()
         workspace = session.workspace()
         rename = partial(rename_dataset, library, workspace, dataset.id)
-        rename_form(dataset.id, dataset.name, rename, noun="data set", max_chars=120)
+        edited_text("Name", dataset.name, rename, key=f"name-{dataset.id}")
         delete_button(
             "data set",
             dataset.id,

@@ -83,7 +83,6 @@ def result(run: RunRow, job: Job) -> None:
         StoredPrediction(
             read_predictions(run.id, job.id),
             read_details(run.id, job.id),
-            files.manifest,
             run,
             id=job.id,
             name=job.payload["name"],

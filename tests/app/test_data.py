@@ -299,11 +299,8 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
 def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled(2)
     at = visit("data")
-    next(field for field in at.text_input if field.label == "Name").set_value("wet set")
-    click(at, "Rename")
-    assert at.selectbox[0].options == [
-        "wet set"
-    ] and "The data set is now called wet set." in texts(at)
+    next(field for field in at.text_input if field.label == "Name").set_value("wet set").run()
+    assert at.selectbox[0].options == ["wet set"]
 
 
 def test_upload_over_the_quota_shows_an_error(
@@ -360,7 +357,6 @@ def test_level_of_theory_is_named_after_the_gaps_were_matched(
     at = visit_gaps(visit)
     assert "no level of theory stated" in texts(at)
     field = next(f for f in at.text_input if f.label == "Level of theory of these gaps")
-    field.set_value("  HSE06 ")
-    click(at, "Store the level")
+    field.set_value("  HSE06 ").run()
     assert "Known gaps: **3 gaps from gaps.csv**, HSE06." in texts(at)
     assert workspace.library.dataset(workspace.id, dataset).level_of_theory == "HSE06"

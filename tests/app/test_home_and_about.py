@@ -162,7 +162,7 @@ def test_home_follows_a_running_job_and_offers_nothing_else(
     workspace.make_running(job)
     at = visit("home")
     assert "R-hat 1.08" in texts(at) and primary(at) == []
-    of_workspaces = ["Rename", "Start a new workspace", "Forget all workspaces in this browser"]
+    of_workspaces = ["Start a new workspace", "Forget all workspaces in this browser"]
     assert [button.label for button in at.button] == ["Cancel", *of_workspaces]
 
 

@@ -1,9 +1,7 @@
 """Predict: data sets, rows, downloads, next structures; Result: layers, chains, features."""
 
 import base64
-import csv
 import dataclasses
-import io
 import json
 import os
 import shutil
@@ -25,7 +23,7 @@ from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
-from bandgap.runs.requests import PredictRequest, TransferRequest
+from bandgap.runs.requests import TransferRequest
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, drawn_structures, empty_workspace, mark, texts
 from tests.app.test_actions import click
@@ -291,49 +289,6 @@ def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(exampl
         info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"]
         and info["interval"] == "prediction"
     )
-
-
-def test_downloads_have_one_row_per_input_with_units_and_a_companion(
-    workspace: Workspace, example: Example
-) -> None:
-    from app.components.predict.prediction_files import companion_json, download_csv
-    from bandgap.predictions.store import load_details, load_predictions
-
-    folder = example.workspace.home.prediction_folder(
-        example.runs["btl_pcp_pe"], example.prediction
-    )
-    predictions = load_predictions(folder / "quantiles.safetensors")
-    details = load_details(folder / DETAILS)
-    request = PredictRequest(probability=0.8, interval="credible")
-    rows = list(
-        csv.DictReader(io.StringIO(download_csv(predictions, details, request=request).decode()))
-    )
-    assert len(rows) == 60
-    assert {
-        "mean_eV",
-        "lower_eV",
-        "upper_eV",
-        "nearest_known",
-        "nearest_distance",
-    } <= set(rows[0])
-    assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
-    run = example.workspace.library.run(example.workspace.id, example.runs["btl_pcp_pe"])
-    assert run is not None
-    manifest = json.loads((example.workspace.home.run_folder(run.id) / "manifest.json").read_text())
-    about = json.loads(
-        companion_json(
-            manifest,
-            run=run,
-            prediction=example.prediction,
-            name="waters",
-            request=request,
-            columns=list(rows[0]),
-            counts={"all": len(predictions)},
-        )
-    )
-    assert about["run"] == run.id and about["rows"]["all"] == 60
-    assert about["interval"] == {"kind": "credible", "level": 0.8}
-    assert about["units"]["mean_eV"] == "eV" and {"bandgap", "numpy"} <= set(about["versions"])
 
 
 @pytest.mark.parametrize("sampler", [{}, {"warmup": 400, "draws": 100}])

@@ -10,15 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.predict import prediction_table, prediction_view
-from app.components.predict.prediction_files import download_csv
-from app.components.predict.prediction_table import Table
+from app.components.predict.prediction_table import page_frame, passing_rows, prediction_rows
 from app.components.predict.prediction_view import interval_caption
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
-from bandgap.runs.requests import PredictRequest
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import figure, train_source
 
@@ -92,10 +90,10 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
         nearest_distance=details.distance,
         nearest_percentile=details.percentile,
     )
-    request = PredictRequest(probability=0.8, interval="credible")
-    content = download_csv(predictions, details, request=request).decode()
+    content = csv_text(prediction_rows(predictions.to_columns(0.8, "credible"), details))
     assert content == csv_text(frame)
     rows = list(csv.DictReader(io.StringIO(content)))
+    assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["problem"]
 
 
@@ -113,9 +111,9 @@ def test_row_without_a_prediction_has_no_interval_text(
     workspace: Workspace, predicted: tuple[str, str]
 ) -> None:
     folder = workspace.home.prediction_folder(*predicted)
-    table = Table(load_predictions(folder / QUANTILES).to_columns())
-    frame = table.frame(np.array([0, REFUSED]))
-    lower, upper = (table.numbers(name)[0] for name in ("lower_eV", "upper_eV"))
+    table = prediction_rows(load_predictions(folder / QUANTILES).to_columns())
+    frame = page_frame(table.loc[[0, REFUSED]])
+    lower, upper = table.loc[0, ["lower_eV", "upper_eV"]]
     assert list(frame["interval"]) == [f"{lower:.2f} to {upper:.2f}", ""]
 
 
@@ -123,11 +121,12 @@ def test_rows_pass_by_status_and_by_text_in_any_case(
     workspace: Workspace, predicted: tuple[str, str]
 ) -> None:
     folder = workspace.home.prediction_folder(*predicted)
-    table = Table(load_predictions(folder / QUANTILES).to_columns(), load_details(folder / DETAILS))
-    assert table.rows(show="refused").tolist() == [REFUSED]
-    assert table.rows("W1").tolist() == list(range(10, 20))
-    assert table.rows("h2o").size == N - 1
-    assert table.rows("none of these").size == 0
+    columns = load_predictions(folder / QUANTILES).to_columns()
+    table = prediction_rows(columns, load_details(folder / DETAILS))
+    assert passing_rows(table, show="refused").index.tolist() == [REFUSED]
+    assert passing_rows(table, "W1").index.tolist() == list(range(10, 20))
+    assert len(passing_rows(table, "h2o")) == N - 1
+    assert passing_rows(table, "none of these").empty
 
 
 def test_figure_of_many_predictions_has_some_of_them_at_their_ranks() -> None:

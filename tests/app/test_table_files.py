@@ -17,7 +17,6 @@ PAGES = (
     "sources",
     "train",
     "result?tab=errors",
-    "result?tab=intervals",
     "compare",
     "predict",
 )

@@ -39,7 +39,7 @@ ENDS = {
         *("scales.csv", "figures.csv", "cm.pdf", "cm.svg", "cm.png", FIGURE),
     ),
     "Compare": ("comparison.csv", "settings.csv", FIGURE),
-    "Predict": (".csv", ".json", ".extxyz", ".zip", FIGURE),
+    "Predict": (".csv", ".extxyz", ".zip", FIGURE),
 }
 IS_WHOLE: dict[str, Callable[[bytes], bool]] = {
     "csv": lambda data: not pd.read_csv(io.BytesIO(data)).empty,

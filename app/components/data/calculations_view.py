@@ -77,19 +77,15 @@ def calculations_view() -> bool:
         st.subheader("Calculations", anchor=False)
         if job is not None and job.state != "finished":
             job_panel(job)
-            if not job.active:
-                with frame.row():
-                    if st.button("Read them again"):
-                        carry_out(lambda: uploads.check_again(job))
-                    _discard_button(calculations)
-            return True
-        try:
-            table = calculation_table(stores.home(), calculations.id)
-        except BandgapError as error:
-            frame.problem(error)
+            if not job.active and st.button("Read them again"):
+                carry_out(lambda: uploads.check_again(job))
+        else:
+            try:
+                _result(calculations, calculation_table(stores.home(), calculations.id))
+            except BandgapError as error:
+                frame.problem(error)
+        if job is None or not job.active:
             _discard_button(calculations)
-            return True
-        _result(calculations, table)
     return True
 
 
@@ -116,7 +112,6 @@ def _result(calculations: Dataset, table: CalculationTable) -> None:
         ):
             _make_dataset(calculations, table)
         downloads.csv_button("Download the table (CSV)", lambda: rows, "calculations.csv")
-        _discard_button(calculations)
 
 
 def _make_dataset(calculations: Dataset, table: CalculationTable) -> None:

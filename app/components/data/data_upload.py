@@ -1,6 +1,7 @@
 """Adding data: upload, the demos, and the server's folder for files too large to upload."""
 
 import uuid
+from collections.abc import Collection
 from functools import partial
 
 import streamlit as st
@@ -42,21 +43,17 @@ def first_visit() -> None:
             "Molecular crystals with their gaps, and a source model that was trained on other "
             "molecules: the whole way in a few minutes."
         )
-        demo_button()
-        second_demo()
+        demo_buttons()
 
 
-def demo_button() -> None:
-    """Draw the button that adds the demo crystals; two presses add them once."""
-    if st.button("Use the demo data"):
+def demo_buttons(present: Collection[str] = ()) -> None:
+    """Draw the buttons that add the demos that are not present; two presses add one once."""
+    if "demo" not in present and st.button("Use the demo data"):
         carry_out(uploads.add_demo)
-
-
-def second_demo() -> None:
-    """Draw the button that adds the crystals of the Materials Project."""
-    st.write(SECOND)
-    if st.button("Use Materials Project crystals"):
-        carry_out(partial(uploads.add_demo, "demo-inorganic"))
+    if "demo-inorganic" not in present:
+        st.write(SECOND)
+        if st.button("Use Materials Project crystals"):
+            carry_out(partial(uploads.add_demo, "demo-inorganic"))
 
 
 def upload_form(*, primary: bool = False) -> None:

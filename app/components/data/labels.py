@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app import session
 from app.components.shared import downloads, frame, stores, uploads, words
-from app.components.shared.actions import carry_out
+from app.components.shared.actions import edited_text
 from app.components.shared.guide_links import help_link
 from bandgap.datasets.gaps import (
     LEVEL_COLUMN,
@@ -23,7 +23,7 @@ from bandgap.datasets.gaps import (
 from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.housekeeping import MAX_NAME, set_level_of_theory
+from bandgap.jobs.housekeeping import set_level_of_theory
 from bandgap.jobs.listing import numbers_of
 from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.uploaded_gaps import MatchedTable, match_table, uploaded_payload
@@ -62,38 +62,20 @@ def _origin(dataset: Dataset) -> None:
     labels = dataset.labels
     level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
     origin = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
-    with frame.row():
-        st.markdown(f"Known gaps: **{origin}**, {level}.", width="content")
-        _level_form(dataset)
+    st.markdown(f"Known gaps: **{origin}**, {level}.")
+    edited_text(
+        "Level of theory of these gaps",
+        dataset.level_of_theory,
+        partial(set_level_of_theory, stores.library(), session.workspace(), dataset.id),
+        key=f"level-{dataset.id}",
+        placeholder=_LEVEL_SHOWN,
+        width=420,
+    )
     if other_columns := labels.get("beside"):
         names = ", ".join(
             f"{words.escaped(name)} of {count:,}" for name, count in other_columns.items()
         )
         st.caption(f"Also stored: {names}. Train can learn the difference to it.")
-
-
-def _level_form(dataset: Dataset) -> None:
-    """Draw the form that changes the level of theory of the stored gaps."""
-    verb = "Change" if dataset.level_of_theory else "Name"
-    with (
-        st.popover(f"{verb} the level of theory", key=f"level-{dataset.level_of_theory}"),
-        st.form(f"level-{dataset.id}", border=False),
-    ):
-        level = st.text_input(
-            "Level of theory of these gaps",
-            dataset.level_of_theory,
-            placeholder=_LEVEL_SHOWN,
-            max_chars=MAX_NAME,
-        )
-        if st.form_submit_button("Store the level"):
-            change = partial(
-                set_level_of_theory, stores.library(), session.workspace(), dataset.id, level
-            )
-            text = level.strip()
-            carry_out(
-                change,
-                f"The gaps are now of the level {text}." if text else "No level is stated now.",
-            )
 
 
 def _unmatched(labels: Mapping[str, Any]) -> None:

@@ -1,9 +1,7 @@
 """The table of predictions: filter, rows, and the numbers of the selected row."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,7 +20,6 @@ from bandgap.predictions.table import P_METAL
 
 Show = Literal["all", "without a warning", "with a warning", "refused"]
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 # Columns in their order; the hidden ones are in the CSV and in the table's menu of columns.
 SHOWN = ("id", "mean_eV", "p_window", "interval", "status")
@@ -36,128 +33,96 @@ _STATUS: dict[Show, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The rows of a prediction at a level.
+def prediction_rows(
+    columns: Mapping[str, Sequence[str] | Floats], details: PredictionDetails | None = None
+) -> pd.DataFrame:
+    """Return the table of the CSV; its index has the positions of the structures.
 
-    Attributes
+    Those that are most probable in the target window, if there is one, are first.
+
+    Parameters
     ----------
     columns
-        Columns of the CSV (`Predictions.to_columns`), each with n rows.
+        Columns of `Predictions.to_columns`.
     details
-        Details of the n rows, or None.
-    learned
-        Ids of structures that the run learned from.
+        Their details, if stored, which have the nearest known structures.
     """
+    table = pd.DataFrame(dict(columns))
+    if details is not None:
+        table["nearest_known"] = details.nearest
+        table["nearest_distance"] = details.distance
+        table["nearest_percentile"] = details.percentile
+    if "p_window" in table:
+        table = table.sort_values("p_window", ascending=False, kind="stable")
+    return table
 
-    columns: Mapping[str, Sequence[str] | Floats]
-    details: PredictionDetails | None = None
-    learned: Collection[str] = ()
 
-    def __len__(self) -> int:
-        return len(self.columns["id"])
+def passing_rows(table: pd.DataFrame, text: str = "", show: Show = "all") -> pd.DataFrame:
+    """Return the rows with a status and a name with a text, refused ones last."""
+    rows = table if show == "all" else table[table["status"] == _STATUS[show]]
+    if part := text.strip().casefold():
+        names = rows.filter(["id", "formula", "file", "nearest_known"])
+        has_part = [
+            any(part in str(name).casefold() for name in row)
+            for row in names.itertuples(index=False)
+        ]
+        rows = rows[np.array(has_part, dtype=bool)]
+    return rows.sort_values("status", key=lambda status: status == "refused", kind="stable")
 
-    def numbers(self, name: str) -> Floats:
-        """Return a column of numbers (n,)."""
-        return cast(Floats, self.columns[name])
 
-    def has_status(self, status: str) -> NDArray[np.bool_]:
-        """Return which rows have a status (n,)."""
-        return np.array([value == status for value in self.columns["status"]], dtype=bool)
+def page_frame(rows: pd.DataFrame, *, learned: Collection[str] = ()) -> pd.DataFrame:
+    """Return the columns of the page for rows; `learned` are ids that the run learned from."""
+    records = rows.to_dict("records")
+    frame = rows.assign(
+        interval=[
+            words.interval(record["lower_eV"], record["upper_eV"], record.get(P_METAL, 0.0))
+            for record in records
+        ],
+        note=[_note(record, learned) for record in records],
+    )
+    if P_METAL in frame:
+        frame["mean_eV"] = frame["mean_eV"].mask(frame[P_METAL] >= THRESHOLD)
+    for name in {P_METAL, "p_window", "nearest_percentile"}.intersection(frame):
+        frame[name] *= 100.0
+    return frame[[name for name in (*SHOWN, *HIDDEN) if name in frame]]
 
-    def rows(self, text: str = "", show: Show = "all") -> Positions:
-        """Return the positions of the rows with a status and a name with a text.
 
-        Those most probable in the target window are first, refused ones last.
-        """
-        refused = self.has_status("refused")
-        passes = np.ones(len(self), dtype=bool)
-        if show != "all":
-            passes = self.has_status(_STATUS[show])
-        if part := text.strip().casefold():
-            names = [self.columns[name] for name in ("id", "formula", "file")]
-            names += [] if self.details is None else [self.details.nearest]
-            rows = zip(*names, strict=True)
-            passes &= np.array(
-                [any(part in str(name).casefold() for name in row) for row in rows], dtype=bool
+def about_row(values: Mapping[Any, Any], *, learned: Collection[str] = ()) -> dict[str, str]:
+    """Return the numbers of one row as texts by name, without empty ones."""
+    lines = {"formula": values["formula"]}
+    note = _note(values, learned)
+    if values["status"] != "refused":
+        lines["band gap"] = f"{values['mean_eV']:.2f} eV"
+        if values.get(P_METAL, 0.0) >= THRESHOLD:
+            lines["band gap"] = words.interval(0.0, 0.0, values[P_METAL])
+        lines[f"{words.percent(values['level'])} {values['interval']} interval"] = (
+            f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
+        )
+        if P_METAL in values:
+            lines[Quantity.P_METAL.label] = words.percent(values[P_METAL])
+        if "p_window" in values:
+            window = values["window"].replace(":", " to ")
+            lines[f"chance of {window} eV"] = words.percent(values["p_window"])
+        if values.get("nearest_known") and LEARNED_FROM not in note:
+            lines["nearest known"] = (
+                f"{values['nearest_known']} (farther away than the nearest neighbour of "
+                f"{words.percent(values['nearest_percentile'])} of the training structures)"
             )
-        positions = np.flatnonzero(passes)
-        if "p_window" in self.columns:
-            chances = self.numbers("p_window")
-            positions = positions[np.argsort(-chances[positions], kind="stable")]
-        return positions[np.argsort(refused[positions], kind="stable")]
-
-    def frame(self, rows: Positions) -> pd.DataFrame:
-        """Return the columns of the page for rows; the index contains their positions."""
-        columns: dict[str, Any] = {
-            name: values[rows] if isinstance(values, np.ndarray) else _texts(values, rows)
-            for name, values in self.columns.items()
-        }
-        for name in ("p_metal", "p_window"):
-            if name in columns:
-                columns[name] = 100.0 * columns[name]
-        columns["interval"] = self._intervals(rows)
-        columns["mean_eV"] = np.where(self._p_metal[rows] >= THRESHOLD, np.nan, columns["mean_eV"])
-        columns["note"] = [self._note(row) for row in rows]
-        if self.details is not None:
-            columns["nearest_known"] = _texts(self.details.nearest, rows)
-            columns["nearest_percentile"] = 100.0 * self.details.percentile[rows]
-        names = (*SHOWN, *HIDDEN)
-        return pd.DataFrame({name: columns[name] for name in names if name in columns}, index=rows)
-
-    def about(self, row: int) -> dict[str, str]:
-        """Return the numbers of one row as texts by name, without empty ones."""
-        values = {name: column[row] for name, column in self.columns.items()}
-        lines = {"formula": str(values["formula"])}
-        details = self.details
-        if values["status"] != "refused":
-            level = words.percent(float(values["level"]))
-            lines["band gap"] = f"{values['mean_eV']:.2f} eV"
-            if self._p_metal[row] >= THRESHOLD:
-                lines["band gap"] = words.interval(0.0, 0.0, self._p_metal[row])
-            lines[f"{level} {values['interval']} interval"] = (
-                f"{values['lower_eV']:.2f} to {values['upper_eV']:.2f} eV"
-            )
-            if "p_metal" in values:
-                lines[Quantity.P_METAL.label] = words.percent(float(values["p_metal"]))
-            if "p_window" in values:
-                lower, _, upper = str(values["window"]).partition(":")
-                chance = words.percent(float(values["p_window"]))
-                lines[f"chance of {lower} to {upper} eV"] = chance
-            is_known = LEARNED_FROM in self._note(row)
-            if details is not None and details.nearest[row] and not is_known:
-                lines["nearest known"] = (
-                    f"{details.nearest[row]} (farther away than the nearest neighbour of "
-                    f"{words.percent(details.percentile[row])} of the training structures)"
-                )
-        lines["notes"] = self._note(row)
-        return {name: text for name, text in lines.items() if text}
-
-    def _intervals(self, rows: Positions) -> "pd.Series[str]":
-        """Return the intervals in eV as texts, "" where there is none; or that a row is a metal."""
-        names = ("lower_eV", "upper_eV")
-        ends = zip(*(self.numbers(name)[rows] for name in names), self._p_metal[rows], strict=True)
-        return pd.Series([words.interval(*values) for values in ends], index=rows, dtype="str")
-
-    @cached_property
-    def _p_metal(self) -> Floats:
-        """Probability of a metal (n,), zero where the run has none."""
-        return self.numbers(P_METAL) if P_METAL in self.columns else np.zeros(len(self))
-
-    def _note(self, row: int) -> str:
-        problem, domain = (str(self.columns[name][row]) for name in ("problem", "domain"))
-        problems = "; ".join(filter(None, (problem, domain if domain != "ok" else "")))
-        is_named = self.columns["id"][row] not in self.learned or LEARNED_FROM in problems
-        return " ".join(filter(None, (problems, "" if is_named else _LEARNED)))
+    lines["notes"] = note
+    return {name: text for name, text in lines.items() if text}
 
 
-def _texts(values: Sequence[str], rows: Positions) -> "pd.Series[str]":
-    return pd.Series([values[row] for row in rows], index=rows, dtype="str")
+def _note(values: Mapping[Any, Any], learned: Collection[str]) -> str:
+    domain = values["domain"] if values["domain"] != "ok" else ""
+    problems = "; ".join(filter(None, (values["problem"], domain)))
+    is_named = values["id"] not in learned or LEARNED_FROM in problems
+    return " ".join(filter(None, (problems, "" if is_named else _LEARNED)))
 
 
-def choose_rows(table: Table, *, key: str) -> tuple[str, Show]:
+def choose_rows(table: pd.DataFrame, *, key: str) -> tuple[str, Show]:
     """Draw the search of a long table, and the choice of a status where there are several."""
-    offered: list[Show] = ["all", *(s for s, n in _STATUS.items() if table.has_status(n).any())]
+    present = set(table["status"])
+    offered: list[Show] = ["all", *(show for show, name in _STATUS.items() if name in present)]
     text, show = "", offered[0]
     with frame.row("bottom"):
         if len(table) > FEW:
@@ -184,15 +149,17 @@ def chosen_row(frame: pd.DataFrame, *, dataset: str, key: str) -> int | None:
     return int(frame.index[position or 0]) if len(frame) else None
 
 
-def chosen_structure(table: Table, row: int, *, dataset: str) -> None:
+def chosen_structure(
+    values: Mapping[Any, Any], row: int, *, dataset: str, learned: Collection[str]
+) -> None:
     """Draw the structure of a row of a data set and its numbers."""
-    st.markdown(f"**{words.escaped(str(table.columns['id'][row]))}**")
-    formula = str(table.columns["formula"][row])
-    draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key="chosen")
+    st.markdown(f"**{words.escaped(values['id'])}**")
+    path = shapes_path(stores.home(), dataset)
+    draw_structure(path, row, formula=values["formula"], key="chosen")
     st.markdown(
         "  \n".join(
             f"{words.sentence(name)}: {words.escaped(text)}"
-            for name, text in table.about(row).items()
+            for name, text in about_row(values, learned=learned).items()
         )
     )
 

@@ -4,19 +4,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
-from app.components.predict import prediction_files
 from app.components.predict.next_list import next_view
 from app.components.predict.prediction_table import (
     MOST_ROWS,
-    Table,
     choose_rows,
     chosen_row,
     chosen_structure,
+    page_frame,
+    passing_rows,
+    prediction_rows,
 )
 from app.components.predict.why_view import why_view
 from app.components.predict.window_choice import choose_window, window_sentence
@@ -31,7 +32,7 @@ from bandgap.plots.predictions import MAX_INTERVALS
 from bandgap.predictions.counting import LEARNED, counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.table import STATUSES, ZERO_END_NOTE, Predictions
+from bandgap.predictions.table import ZERO_END_NOTE, Predictions
 from bandgap.runs.requests import PredictRequest
 
 
@@ -41,8 +42,8 @@ class StoredPrediction:
 
     Attributes
     ----------
-    predictions, details, manifest, run
-        Predictions, their details if stored, and the run with its manifest.
+    predictions, details, run
+        Predictions, their details if stored, and the run.
     id
         Id of the prediction.
     name, dataset
@@ -55,7 +56,6 @@ class StoredPrediction:
 
     predictions: Predictions
     details: PredictionDetails | None
-    manifest: dict[str, Any]
     run: RunRow
     id: str
     name: str
@@ -95,37 +95,36 @@ def prediction_view(prediction: StoredPrediction) -> None:
 def _predictions(prediction: StoredPrediction, request: PredictRequest) -> None:
     predictions = prediction.predictions
     window = request.target
-    table = Table(
-        predictions.to_columns(request.probability, request.interval, window=window),
-        prediction.details,
-        prediction.learned,
-    )
+    columns = predictions.to_columns(request.probability, request.interval, window=window)
+    table = prediction_rows(columns, prediction.details)
     counts = counts_of(predictions)
     sentences = [summary(counts, level=predictions.level_of_theory), domain_sentence(counts)]
     if window is not None:
         sentences.append(window_sentence(predictions, window))
     st.markdown(" ".join(filter(None, sentences)))
-    _downloads(prediction, request, counts)
+    _downloads(prediction, table, request)
     left_column, right_column = st.columns([4, 3], gap="medium")
     with left_column:
         _bars(prediction, table, request)
         text, show = choose_rows(table, key=prediction.id)
-        rows = table.rows(text, show)
+        rows = passing_rows(table, text, show)
         key = f"predicted-{prediction.id}-{show}-{text}" + ("" if window is None else f"-{window}")
-        row = chosen_row(table.frame(rows[:MOST_ROWS]), dataset=prediction.dataset, key=key)
+        shown_table = page_frame(rows[:MOST_ROWS], learned=prediction.learned)
+        row = chosen_row(shown_table, dataset=prediction.dataset, key=key)
         if len(rows) > MOST_ROWS:
             st.caption(f"The first {MOST_ROWS:,} of {len(rows):,}; the CSV has all.")
     if row is None:
         return
     with right_column:
-        chosen_structure(table, row, dataset=prediction.dataset)
-        if table.columns["status"][row] != "refused":
+        values = table.loc[row].to_dict()
+        chosen_structure(values, row, dataset=prediction.dataset, learned=prediction.learned)
+        if values["status"] != "refused":
             why_view(prediction.run, prediction=prediction.id, n=len(table), row=row)
 
 
-def _bars(prediction: StoredPrediction, table: Table, request: PredictRequest) -> None:
+def _bars(prediction: StoredPrediction, table: pd.DataFrame, request: PredictRequest) -> None:
     window = request.target
-    mean, lower, upper = (table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper"))
+    mean, lower, upper = (table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper"))
     caption = interval_caption(int(np.isfinite(mean).sum()))
     if (lower == 0.0).any():
         caption += f" {ZERO_END_NOTE}"
@@ -134,8 +133,8 @@ def _bars(prediction: StoredPrediction, table: Table, request: PredictRequest) -
         mean,
         lower,
         upper,
-        ids=list(prediction.predictions.ids),
-        unusual=table.has_status("warning"),
+        ids=table["id"].tolist(),
+        unusual=(table["status"] == "warning").to_numpy(),
         window=None if window is None else (window.lower_eV, window.upper_eV),
         key="intervals",
         alt=f"Predicted gaps of {prediction.name} with their intervals",
@@ -143,28 +142,11 @@ def _bars(prediction: StoredPrediction, table: Table, request: PredictRequest) -
     )
 
 
-def _downloads(
-    prediction: StoredPrediction, request: PredictRequest, counts: Mapping[str, int]
-) -> None:
+def _downloads(prediction: StoredPrediction, table: pd.DataFrame, request: PredictRequest) -> None:
     predictions = prediction.predictions
-    table = partial(prediction_files.download_csv, predictions, prediction.details, request=request)
-    about = partial(
-        prediction_files.companion_json,
-        prediction.manifest,
-        run=prediction.run,
-        prediction=prediction.id,
-        name=prediction.name,
-        request=request,
-        columns=[
-            *predictions.to_columns(request.probability, request.interval, window=request.target),
-            "nearest_distance",
-            "nearest_percentile",
-        ],
-        counts={"all": len(predictions), **{name: counts[name] for name in STATUSES}},
-    )
     name = f"predictions-{prediction.run.id[:8]}"
     with frame.row():
-        downloads.file_button("Predictions (CSV)", table, f"{name}.csv")
+        downloads.csv_button("Predictions (CSV)", lambda: table, f"{name}.csv")
         report_button(prediction.run, prediction=prediction.id)
         if prediction.extxyz is not None:
             downloads.file_button(
@@ -180,13 +162,6 @@ def _downloads(
                 help="With mean, standard deviation and interval."
                 + help_link("reference/file-formats", "Keys of extended XYZ"),
             )
-        downloads.file_button(
-            "Run and settings (JSON)",
-            about,
-            f"{name}.json",
-            help="Run, settings, versions and units: keep it with the CSV."
-            + help_link("reference/file-formats", "Written files"),
-        )
 
 
 def summary(counts: Mapping[str, int], *, level: str) -> str:

@@ -1,7 +1,8 @@
-"""Forms that rename or delete something, and the message that follows."""
+"""What renames or deletes something, and the message that follows."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -9,6 +10,7 @@ from app import session
 from app.components.shared import frame, stores, words
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.deletions import KEPT_DAYS, Kind, restore
+from bandgap.jobs.housekeeping import MAX_NAME
 
 
 def carry_out(
@@ -49,14 +51,14 @@ def carry_out(
     st.rerun()
 
 
-def rename_form(
-    key: str, name: str, rename: Callable[[str], object], *, noun: str, max_chars: int
+def edited_text(
+    label: str, text: str, store: Callable[[str], object], *, key: str, **options: Any
 ) -> None:
-    """Draw the form that renames an object; `noun`, such as "run", names its kind."""
-    with st.form(f"rename-{key}", border=False):
-        new_name = st.text_input("Name", name, max_chars=max_chars)
-        if st.form_submit_button("Rename"):
-            carry_out(lambda: rename(new_name), f"The {noun} is now called {new_name}.")
+    """Draw a field, and store its text as soon as it is changed."""
+    field_key = f"{key}-{text}"
+    new_text = st.text_input(label, text, max_chars=MAX_NAME, key=field_key, **options)
+    if " ".join(new_text.split()) != text:
+        carry_out(lambda: store(new_text))
 
 
 def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], object]) -> None:

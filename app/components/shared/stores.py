@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -118,13 +118,6 @@ def dataset_labels(datasets: Iterable[Dataset]) -> dict[str, str]:
     details = [{"uploaded": f"added {words.moment(row.created)}"} for row in rows]
     names = distinct_labels([row.name for row in rows], details)
     return {row.id: name for row, name in zip(rows, names, strict=True)}
-
-
-def device_of(setting: str) -> Literal["cpu", "cuda"]:
-    """Return the device that the worker uses for the setting auto, cpu or cuda."""
-    if setting == "auto":
-        setting = system().device
-    return "cuda" if setting.startswith("cuda") else "cpu"
 
 
 def system() -> SystemEntry:

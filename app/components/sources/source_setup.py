@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -100,7 +100,9 @@ def _form(choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]
         frame.warn([_GRAPH_MISSING])
     estimate = None
     if n_atoms is not None:
-        device = stores.device_of("auto")
+        device: Literal["cpu", "cuda"] = "cpu"
+        if stores.system().device.startswith("cuda"):
+            device = "cuda"
         estimate = estimate_training(stores.jobs(), request, n_atoms=n_atoms, device=device)
     st.caption(source_sentence(estimate, epochs=request.max_epochs))
     if st.button("Train the source model", type="primary", disabled=missing):

@@ -1,19 +1,20 @@
 """The selected run on the page Train: its job, next steps, name and deletion."""
 
+from functools import partial
 from typing import Literal
 
 import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
-from app.components.shared.actions import carry_out, delete_button
+from app.components.shared.actions import carry_out, delete_button, edited_text
 from app.components.shared.advice import advice
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs, read_run
 from app.components.shared.waiting import rerun_when
 from bandgap.jobs import resuming
 from bandgap.jobs.deletions import bin_run
-from bandgap.jobs.housekeeping import MAX_NAME, rename_run
+from bandgap.jobs.housekeeping import rename_run
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import FIRST_ANSWER
 from bandgap.jobs.store import Job
@@ -103,11 +104,9 @@ def follow(jobs: dict[str, Job]) -> None:
 def manage(run: RunRow, job: Job | None) -> None:
     """Draw the name of the selected run, which is edited in place, and the button to delete it."""
     with frame.row("bottom"):
-        key = f"name-{run.id}-{run.title}"
-        name = st.text_input("Name", run.title, max_chars=MAX_NAME, key=key, width=420)
+        rename = partial(rename_run, stores.library(), run)
+        edited_text("Name", run.title, rename, key=f"name-{run.id}", width=420)
         if job is None or not job.active:
             delete_button(
                 "run", run.id, run.title, lambda: bin_run(stores.jobs(), stores.library(), run)
             )
-    if name != run.title:
-        carry_out(lambda: rename_run(stores.library(), run, name))

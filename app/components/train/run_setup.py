@@ -1,7 +1,7 @@
 """The form that starts transfers: data, source model, methods and split."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,18 +87,19 @@ def setup_form(
         place=more_place,
     )
     times = TransferTimes(stores.jobs(), stores.library())
-
-    def estimated(name: str) -> Estimate | None:
-        return times.estimate(with_method(base, name, methods[name], lengths))
-
+    requests_by_method = {
+        name: with_method(base, name, methods[name], lengths) for name in (*picked, *time_places)
+    }
+    estimates = {name: times.estimate(request) for name, request in requests_by_method.items()}
     errors = {card.method: card.measured for card in cards}
     for name, place in time_places.items():
-        measured, estimate = errors[name], estimated(name)
+        measured, estimate = errors[name], estimates[name]
         parts = [f"RMSE {measured.text}" if measured else ""]
         parts.append(f"about {rounded(estimate.seconds)}" if estimate else "")
         place.caption(words.sentence(" · ".join(filter(None, parts))) or "\u00a0")
-    requests = [with_method(base, name, methods[name], lengths) for name in picked]
-    requests = tested_alike(requests, lacking, methods)
+    seconds = {name: estimate.seconds for name, estimate in estimates.items() if estimate}
+    picked = sorted(picked, key=lambda name: seconds.get(name, 0.0))
+    requests = tested_alike([requests_by_method[name] for name in picked], lacking, methods)
     with start_place:
         for text in (
             unseen_sentence(lacking, picked, methods),
@@ -111,7 +112,7 @@ def setup_form(
             source,
             requests,
             methods=methods,
-            estimated=estimated,
+            estimates=[e for name in picked if (e := estimates[name])],
             problem=obstacle(requests, dataset, usable=total, transfers=transfers),
             primary=primary,
         )
@@ -171,17 +172,14 @@ def start_button(
     requests: Sequence[TransferRequest],
     *,
     methods: Methods,
-    estimated: Callable[[str], Estimate | None],
+    estimates: Sequence[Estimate],
     problem: str,
     primary: bool,
 ) -> None:
     """Draw the problem or the time, and the button that starts the transfers, the quickest first.
 
-    `estimated` returns the estimated time of a method of the form by its name.
+    `requests` are in that order; `estimates` are those of the transfers whose time is known.
     """
-    names = [str(request.method) for request in requests]
-    estimates = {name: estimate for name in names if (estimate := estimated(name))}
-    times = {name: estimate.seconds for name, estimate in estimates.items()}
     if problem:
         st.error(words.escaped_sentence(problem))
     label = "Start training" if len(requests) < 2 else f"Start {len(requests)} trainings"
@@ -194,13 +192,12 @@ def start_button(
             disabled=bool(problem),
             help=features_sentence(source, len(requests) and (requests[0].n or 0)) or None,
         ):
-            ordered = sorted(requests, key=lambda request: times.get(str(request.method), 0.0))
-            start(dataset, source, ordered, methods=methods)
-        if times and not problem:
+            start(dataset, source, requests, methods=methods)
+        if estimates and not problem:
             st.caption(
-                f"About {rounded(sum(times.values()))}.",
+                f"About {rounded(sum(estimate.seconds for estimate in estimates))}.",
                 width="content",
-                help=estimate_help([*estimates.values()]),
+                help=estimate_help(estimates),
             )
 
 

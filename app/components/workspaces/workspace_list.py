@@ -2,14 +2,14 @@
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
 from app import session
 from app.components.shared import frame, stores, words
-from app.components.shared.actions import rename_form
+from app.components.shared.actions import edited_text
 from app.components.workspaces.browser import other_workspaces
-from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
 
 # Letters of an unknown id that are displayed: enough to recognise it, but not the whole id, which
@@ -35,13 +35,8 @@ def workspaces_section() -> None:
             "Keep this page's address: it is the key to your workspace, from another browser, too. "
             "Whoever has it sees what is in it."
         )
-        rename_form(
-            f"workspace-{current}",
-            name,
-            lambda new_name: rename_workspace(stores.library(), current, new_name),
-            noun="workspace",
-            max_chars=MAX_NAME,
-        )
+        rename = partial(rename_workspace, stores.library(), current)
+        edited_text("Name", name, rename, key="workspace-name")
         # Above the rows, which may appear late: a button that moves misses a click.
         with frame.row():
             start_button()
