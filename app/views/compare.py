@@ -3,13 +3,13 @@
 import streamlit as st
 
 from app import session
-from app.components.compare.compare_view import cached_differences, difference_view, flags, settings
+from app.components.compare.compare_view import cached_differences, difference_view, settings
 from app.components.compare.run_table import run_table
 from app.components.shared import frame, stores, words
 from app.components.shared.advice import advice
 from app.components.shared.run_choice import DELETED_DATA, choose, run_labels
 from app.components.shared.run_files import finished_runs, stored_run
-from bandgap.evaluation.run_tables import FEWEST_RUNS, StoredRun
+from bandgap.evaluation.run_tables import FEWEST_RUNS, StoredRun, split_flags
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.refitting import parent_of
 from bandgap.jobs.rows import RunRow
@@ -43,7 +43,8 @@ def page() -> None:
     st.caption(text)
     pairs = []
     if baseline is not None:
-        flags(runs, baseline)
+        others = [run for run in runs if run.id != baseline.id]
+        frame.warn(text for run in others for text in split_flags(run, baseline))
         pairs = cached_differences((picked, *(run.id + run.label for run in runs)), runs, baseline)
     run_table(rows, labels=labels, data=data, runs=runs, pairs=pairs)
     if len(rows) < FEWEST_RUNS:

@@ -134,10 +134,25 @@ def predict_form(run: RunRow, *, is_first: bool) -> None:
             "New structures", accepted, form="predict", link=link, several=True
         )
         st.caption("CIF, POSCAR, extXYZ and other files of structures, or a zip of them.")
-    baseline = run.request.baseline
-    table = _baseline_table(baseline) if baseline else None
-    learned_table = run.request.features.rpartition("/")[2]
-    features = _features_table(learned_table) if learned_table else None
+    table = features = None
+    if baseline := words.escaped(run.request.baseline):
+        table = uploads.choose_table(
+            f"Table of {baseline} (CSV)",
+            f"a column id or file, and a column {baseline}, which this run corrects. Without a "
+            "table it is taken from the structures' own numbers",
+            form="predict",
+            link=help_link(
+                "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
+            ),
+        )
+    if learned_table := words.escaped(run.request.features.rpartition("/")[2]):
+        features = uploads.choose_table(
+            "Own features of these structures",
+            f"a table with the columns of {learned_table}, which this run learned from",
+            form="predict",
+            link=help_link("how-to/own-features", "Own features"),
+            types=(*uploads.TABLE_TYPES, "parquet", "npz"),
+        )
     if not st.button(label, type="primary" if is_first else "secondary"):
         return
     if learned_table and features is None:
@@ -194,29 +209,6 @@ def _submit(
         files, uploads.ACCEPTED, form="predict", purpose="prediction", then=submit
     )
     return None if dataset is None else submit(dataset)
-
-
-def _baseline_table(name: str) -> UploadedFile | None:
-    name = words.escaped(name)
-    return uploads.choose_table(
-        f"Table of {name} (CSV)",
-        f"a column id or file, and a column {name}, which this run corrects. Without a table it is "
-        "taken from the structures' own numbers",
-        form="predict",
-        link=help_link(
-            "how-to/theory-levels-and-baselines", "Learn the difference to a cheaper gap"
-        ),
-    )
-
-
-def _features_table(learned_table: str) -> UploadedFile | None:
-    return uploads.choose_table(
-        "Own features of these structures",
-        f"a table with the columns of {words.escaped(learned_table)}, which this run learned from",
-        form="predict",
-        link=help_link("how-to/own-features", "Own features"),
-        types=(*uploads.TABLE_TYPES, "parquet", "npz"),
-    )
 
 
 page()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.shared import downloads, frame, words
+from app.components.shared import downloads, words
 from app.components.shared.drawing import figure
 from app.components.shared.guide_links import help_link
 from bandgap import plots
@@ -15,16 +15,9 @@ from bandgap.evaluation.run_tables import (
     difference_table,
     differences,
     differing_settings,
-    split_flags,
 )
 
 MOST_SHOWN = 8  # runs in the figure, the best first
-
-
-def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
-    """Show why runs cannot be compared directly with the baseline."""
-    texts = [text for run in runs if run.id != baseline.id for text in split_flags(run, baseline)]
-    frame.warn(texts)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -1,6 +1,7 @@
 """What to compute next: unlabelled structures ranked by the information of a label, with files."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,19 +44,13 @@ def ranked(
     prediction: str,
     _predictions: Predictions,
     _details: PredictionDetails,
-    *,
-    criterion: Criterion,
-    count: int,
-    spread: bool,
-    window: Window | None = None,
+    **options: Any,
 ) -> NextStructures:
-    """Rank the unlabelled structures.
+    """Rank the unlabelled structures, by the options of `next_structures`.
 
     Predictions never change, so the id `prediction` is the key of the cache.
     """
-    return next_structures(
-        _predictions, _details, criterion=criterion, count=count, spread=spread, window=window
-    )
+    return next_structures(_predictions, _details, **options)
 
 
 def next_view(

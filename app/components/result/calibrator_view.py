@@ -22,8 +22,8 @@ from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.proposed_calibrator import areas_on_others, kinds_of
 
 KIND_NAMES: Mapping[CalibratorKind, str] = {
-    "conformal": "conformal",
-    "variance": "variance scaling",
+    "conformal": "Conformal",
+    "variance": "Variance scaling",
 }
 KIND_HELP: Mapping[CalibratorKind, str] = {
     "conformal": "Width read off the errors of other crystals; no assumption on the model. Adds "
@@ -64,7 +64,7 @@ def calibrator_view(result: RunResult) -> None:
         kind = st.radio(
             "Kind of calibrator",
             kinds,
-            format_func=lambda k: words.sentence(KIND_NAMES[k]),
+            format_func=KIND_NAMES.__getitem__,
             captions=[KIND_HELP[k] for k in kinds],
         )
         if st.button(

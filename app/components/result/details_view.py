@@ -47,10 +47,11 @@ def details_view(result: RunResult) -> None:
         with st.expander("Figures of the fit"):
             table = pd.DataFrame({"figure": list(figures), "value": list(figures.values())})
             downloads.table_with_csv(table, "figures.csv", alt="Figures of the fit")
-    card = result.files.source.get("card") or {}
+    source = manifest.get("source", {})
+    card = source.get("card") or {}
     if card.get("n_structures"):
         with st.expander("The source model"):
-            tables.card(card, result.files.source.get("overlap"))
+            tables.card(card, source.get("overlap"))
 
 
 def split_text(result: RunResult) -> str:

@@ -70,7 +70,7 @@ def learned_sentences(files: RunFiles, *, titles: Mapping[str, str]) -> list[str
     """Return what a run without layer weights learned; `titles` are those of pooled methods."""
     sentences = [
         _feature_sentence(files.under("features.")),
-        pool_sentence(files.pool, titles, spread=files.figures.get("spread", 1.0)),
+        pool_sentence(files.pool, titles),
         far_sentence(files.figures.get("far_share", 0.0), n=files.n_test),
     ]
     return [text for text in sentences if text]
@@ -96,8 +96,8 @@ def _feature_sentence(arrays: Mapping[str, np.ndarray]) -> str:
     )
 
 
-def pool_sentence(weights: Mapping[str, float], titles: Mapping[str, str], *, spread: float) -> str:
-    """Return the weights of the methods, largest first, and the factor on all intervals."""
+def pool_sentence(weights: Mapping[str, float], titles: Mapping[str, str]) -> str:
+    """Return the weights of the methods, largest first."""
     if not weights:
         return ""
     parts = ", ".join(
@@ -105,9 +105,7 @@ def pool_sentence(weights: Mapping[str, float], titles: Mapping[str, str], *, sp
         f"{words.percent(weight)}"
         for name, weight in sorted(weights.items(), key=lambda item: -item[1])
     )
-    change = f" Intervals were made {words.percent(abs(spread - 1.0))} "
-    change += "narrower" if spread < 1 else "wider"
-    return f"Who carries the answer: {parts}.{'' if spread == 1.0 else change + '.'}"
+    return f"Who carries the answer: {parts}."
 
 
 def far_sentence(share: float, *, n: int) -> str:

@@ -30,15 +30,22 @@ CAPTION = (
 
 
 def learning_view(result: RunResult) -> None:
-    """Draw the learning curve of a run, or the button that measures it."""
+    """Draw the learning curve of a run, or the button that measures it.
+
+    Nothing is drawn for a refit, whose parent has the curve, and without the data set.
+    """
+    if result.is_refit or not result.has_data:
+        return
     run = result.run
     job = stores.latest(run.id, KIND)
     is_active = job is not None and job.active
     opened_key = f"learning-opened-{run.id}"  # stays open when the job of this session has ended
     st.session_state[opened_key] = is_active or st.session_state.get(opened_key, False)
     with st.expander("Would more labels help?", expanded=st.session_state[opened_key]):
-        if reason := refusal(result):
-            st.write(reason)
+        try:
+            check_numbers(result.files.n, result.files.n_test, what="This run")
+        except InputError as error:
+            st.write(words.escaped_sentence(str(error)))
             return
         if unfinished(job):
             return
@@ -51,22 +58,6 @@ def learning_view(result: RunResult) -> None:
             _button(result)
         else:
             _curve(result, curve)
-
-
-def refusal(result: RunResult) -> str:
-    """Return why the run has no learning curve, "" where it can have one."""
-    if result.is_refit:
-        return (
-            "This run has learned from all labels. The learning curve is on the result of the run "
-            "that it was refitted from."
-        )
-    try:
-        check_numbers(result.files.n, result.files.n_test, what="This run")
-    except InputError as error:
-        return words.escaped_sentence(str(error))
-    if not result.has_data:
-        return "The data set of this run was deleted: its method cannot learn from it again."
-    return ""
 
 
 def _button(result: RunResult) -> None:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import session
-from app.components.shared import stores, words
+from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out, restore_deleted
 from bandgap.jobs.deletions import KEPT_DAYS, deletions, empty_bin
 
@@ -21,18 +21,17 @@ def bin_expander() -> None:
             "disk use of the workspace."
         )
         for deletion in deleted_items[:SHOWN]:
-            left_column, right_column = st.columns([5, 1], vertical_alignment="center")
-            left_column.markdown(
-                f"{words.sentence(deletion.kind)} **{words.escaped(deletion.name)}**, deleted "
-                f"{words.moment(deletion.time)}"
-            )
-            right_column.button(
-                "Restore",
-                key=f"restore-{deletion.kind}-{deletion.id}",
-                width="stretch",
-                on_click=restore_deleted,
-                args=(deletion.kind, deletion.id),
-            )
+            with frame.row():
+                st.button(
+                    "Restore",
+                    key=f"restore-{deletion.kind}-{deletion.id}",
+                    on_click=restore_deleted,
+                    args=(deletion.kind, deletion.id),
+                )
+                st.markdown(
+                    f"{words.sentence(deletion.kind)} **{words.escaped(deletion.name)}**, deleted "
+                    f"{words.moment(deletion.time)}"
+                )
         if len(deleted_items) > SHOWN:
             st.caption(f"The last {SHOWN} of {len(deleted_items):,} are shown.")
         ticked = st.checkbox("I need none of this any more", key="sure-bin")

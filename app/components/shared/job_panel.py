@@ -11,7 +11,6 @@ from app.components.shared.estimate_words import rounded
 from app.components.shared.live_curves import live_curves
 from app.components.shared.waiting import POLL_S
 from bandgap.jobs import resuming
-from bandgap.jobs.lock import worker_status
 from bandgap.jobs.queueing import QueuePlace, queue_place
 from bandgap.jobs.store import Job
 
@@ -57,11 +56,7 @@ def _running(job: Job) -> None:
         if pressed:
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
-            status = worker_status(stores.jobs().database)
-            if status.alive:
-                st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
-            else:
-                st.write(words.no_worker(status.age_s))
+            st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
         elif job.cancel_requested:
             st.write("Ending the computation; this takes up to 15 s.")
         else:
@@ -71,7 +66,7 @@ def _running(job: Job) -> None:
 def place_sentence(place: QueuePlace) -> str:
     """Return the place of a waiting job in the queue and its expected start."""
     if not place.n_before:
-        return "Starting."
+        return "Waiting for the worker to begin."
     line = f"Waiting, with {words.count(place.n_before, 'job')} before this one."
     if place.at_least and place.wait_s < 1:
         return f"{line} It starts after the job before it."

@@ -72,11 +72,6 @@ class RunFiles:
         return dict(self.diagnostics.get("ess", {}))
 
     @property
-    def source(self) -> dict[str, Any]:
-        """The card of the source model, and its overlap with the run's structures."""
-        return dict(self.manifest.get("source", {}))
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings that are shown with every result of the run, without that on near-copies."""
         return tuple(text for text in self.diagnostics.get("warnings", ()) if CAUSE not in text)

@@ -153,7 +153,7 @@ def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
 def target(dataset: Dataset, n: int | None) -> Target:
     """Return what a proposal for a data set depends on; `n` structures are to be learned from."""
     return Target(
-        elements(dataset), dataset.level_of_theory, n, has_metals=contains_metals(dataset)
+        elements(dataset), dataset.level_of_theory, n, has_metals=_of_dataset(has_metals, dataset)
     )
 
 
@@ -179,11 +179,6 @@ def learned_from_organic(workspace: str) -> bool:
     learned = {run.dataset for run in library().runs(workspace)}
     datasets = [dataset for dataset in library().datasets(workspace) if dataset.id in learned]
     return any(map(is_organic, datasets))
-
-
-def contains_metals(dataset: Dataset) -> bool:
-    """Return whether the labels of a data set are enough for a probability of a metal."""
-    return _of_dataset(has_metals, dataset)
 
 
 def _of_dataset(read: Callable[[Library, str], Value], dataset: Dataset) -> Value:

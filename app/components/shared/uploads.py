@@ -11,7 +11,6 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import session
 from app.components.shared import frame, stores, words
-from bandgap.datasets.shipped_models import MODEL
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import (
@@ -24,7 +23,6 @@ from bandgap.jobs.rows import (
 )
 from bandgap.jobs.store import Job
 from bandgap.jobs.uploaded_gaps import TABLE_SUFFIXES, is_gap_table
-from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
 
 ACCEPTED = f"{NAMES}, or a zip of these"
@@ -184,7 +182,7 @@ def check_again(job: Job) -> Job:
 def add_demo(origin: Origin = "demo") -> None:
     """Create and select a data set of a demo's crystals, once per workspace.
 
-    The choice of a shipped source model is removed, so that the one for these data is proposed.
+    The choice of a source model is removed, so that the one for these data is proposed.
     """
     demo = DEMOS[origin]
 
@@ -202,6 +200,4 @@ def add_demo(origin: Origin = "demo") -> None:
     )
     submit_import(dataset)
     session.choose("data", dataset.id)
-    shipped = {NO_SOURCE, MODEL, *(other.source for other in DEMOS.values())}
-    if session.selected_id("source") in shipped:
-        session.choose("source", "")
+    session.choose("source", "")

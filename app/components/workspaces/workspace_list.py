@@ -26,11 +26,9 @@ def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
 def workspaces_section() -> None:
     """Show the name of the open workspace and, in an expander, the other ones and all actions."""
     current = session.workspace()
-    workspaces = other_workspaces()
     name = workspace_name(stores.library(), current)
     called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    more = f", continue one of {words.count(len(workspaces), 'other')}" if workspaces else ""
-    with st.expander(f"{called} (rename it{more}, start a new one)"):
+    with st.expander(f"{called} (rename it, open another, start a new one)"):
         st.caption(
             "Keep this page's address: it is the key to your workspace, from another browser, too. "
             "Whoever has it sees what is in it."
@@ -45,7 +43,7 @@ def workspaces_section() -> None:
                 help=_FORGET_HELP,
                 on_click=session.forget_workspaces,
             )
-        _rows(workspaces)
+        _rows(other_workspaces())
 
 
 def unknown_workspace() -> None:
