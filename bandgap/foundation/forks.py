@@ -93,6 +93,7 @@ def _without_fork_warning() -> Iterator[None]:
 def _follow(parent: int) -> None:
     """Ignore interrupts, which the parent process handles, and end when it ends or is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if sys.platform == "linux":  # `can_fork`
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:  # the parent process has ended before
         os._exit(1)

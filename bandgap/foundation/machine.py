@@ -142,10 +142,10 @@ def _status_bytes(name: str) -> int | None:
 
 
 def _usage_bytes() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return None
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak  # macOS counts bytes, others kB
 

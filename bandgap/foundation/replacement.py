@@ -16,9 +16,6 @@ from typing import Any
 
 from bandgap.foundation.errors import ArtifactError, InputError
 
-if sys.platform != "win32":
-    import fcntl
-
 NEW = ".new"
 OLD = ".old"
 # Characters. Of a longer name a digest is used, because file names have at most 255 bytes.
@@ -205,6 +202,8 @@ def _locked(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
+    import fcntl
+
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -218,6 +217,8 @@ def _is_abandoned(folder: Path) -> bool:
     """Return whether no process has a lock on a folder; False if that cannot be checked."""
     if sys.platform == "win32":
         return False
+    import fcntl
+
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -46,7 +46,7 @@ class LongTensor:
         return LongTensor(values.dtype, values.shape, [np.ascontiguousarray(values).tobytes()])
 
     @staticmethod
-    def read(file: BinaryIO, dtype: DTypeLike, shape: tuple[int, ...]) -> "LongTensor":
+    def read(file: IO[bytes], dtype: DTypeLike, shape: tuple[int, ...]) -> "LongTensor":
         """Return the tensor with the bytes of an open file."""
         return LongTensor(np.dtype(dtype), shape, _chunks(file))
 
@@ -160,7 +160,7 @@ def _header(
     yield "}"
 
 
-def _write(file: BinaryIO, tensor: LongTensor, *, where: str) -> None:
+def _write(file: IO[bytes], tensor: LongTensor, *, where: str) -> None:
     written = sum(file.write(chunk) for chunk in tensor.chunks)
     if written != tensor.n_bytes:
         raise ArtifactError(
@@ -168,7 +168,7 @@ def _write(file: BinaryIO, tensor: LongTensor, *, where: str) -> None:
         )
 
 
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     file.seek(0)
     while chunk := file.read(_CHUNK_BYTES):
         yield chunk

@@ -160,7 +160,7 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
 def job_main(folder: str, job_id: str) -> None:
     """Run a job; the entry of its spawned process. Processes that the job has started are ended."""
     set_up_process()
-    if os.name == "posix":
+    if sys.platform != "win32":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
@@ -203,7 +203,7 @@ def _end_with_parent() -> None:
     if parent is None:
         return
     parent.join()
-    if os.name == "posix":
+    if sys.platform != "win32":
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 

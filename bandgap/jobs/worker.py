@@ -38,6 +38,7 @@ from bandgap.jobs.workspaces import drop_unused_workspaces
 
 log = logging.getLogger(__name__)
 
+KILL = 9  # SIGKILL, a name that Windows lacks
 POLL_S = 0.3
 BEAT_S = 2.0
 TAKEOVER_S = 6.0  # in which the worker of a dashboard that was killed ends its jobs
@@ -164,7 +165,7 @@ class Worker:
         if running.end is not None:
             if now - running.end > self._timing.exit_grace_s:
                 # the next job must not wait for whatever keeps this process
-                _signal(running.process, signal.SIGKILL)
+                _signal(running.process, KILL)
         elif self.store.has_ended(running.job.id):
             running.end = now
         elif running.cancel_request is None:
@@ -181,12 +182,12 @@ class Worker:
                 _signal(running.process, signal.SIGTERM)
                 running.termination = now
         elif now - running.termination > self._timing.kill_grace_s:
-            _signal(running.process, signal.SIGKILL)
+            _signal(running.process, KILL)
 
     def _reap(self, running: _JobProcess) -> None:
         """Write the final state of a job whose process has ended."""
         running.process.join()
-        _signal(running.process, signal.SIGKILL)  # processes that the job started and did not end
+        _signal(running.process, KILL)  # processes that the job started and did not end
         if running.error:
             self.store.end(running.job.id, "failed", error=running.error)
         elif self.store.cancel_requested(running.job.id):
@@ -194,7 +195,7 @@ class Worker:
         else:
             code = running.process.exitcode
             error = f"The computing process ended unexpectedly (exit code {code})."
-            if code == -signal.SIGKILL:
+            if code == -KILL:
                 error += " It was probably stopped by the system because memory ran out."
             self.store.end(running.job.id, "failed", error=error)
         drop_unfinished_results(Library(self._home))
@@ -204,7 +205,7 @@ class Worker:
             _signal(running.process, signal.SIGTERM)
         for running in self._processes.values():
             running.process.join(self._timing.kill_grace_s)
-            _signal(running.process, signal.SIGKILL)
+            _signal(running.process, KILL)
             running.process.join()
             if self.store.cancel_requested(running.job.id):
                 self.store.end(running.job.id, "cancelled")
@@ -273,12 +274,12 @@ def _start_catalogue(home: Home) -> None:
     _spawned(catalogue_main, str(home.folder), daemon=True)
 
 
-def _signal(process: SpawnProcess, number: signal.Signals) -> None:
+def _signal(process: SpawnProcess, number: int) -> None:
     """Send a signal to the whole group of a process, as a job may have started processes."""
     if process.pid is None:
         return
     try:
-        if os.name == "posix" and process.pid != os.getpgrp():
+        if sys.platform != "win32" and process.pid != os.getpgrp():
             os.killpg(process.pid, number)
         elif process.is_alive():
             process.terminate()

@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ class Spool:
     def __init__(self, records: Iterable[StructureRecord]) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
         weakref.finalize(self, self._file.close)  # frees the disk space
+        self._lock = threading.Lock()  # of the position of the file
         self._reports = _write(records, self._file)
         self._n_available = 0  # records that can be read and whose ids are final
         self._summary: _Summary | None = None
@@ -91,7 +93,8 @@ class Spool:
         return index < self._n_available
 
     def _receive(self) -> None:
-        report = next(self._reports)
+        with self._lock:
+            report = next(self._reports)
         if isinstance(report, _Summary):
             self._n_available = report.n
             self._summary = report
@@ -101,14 +104,15 @@ class Spool:
     def _parts(self) -> Iterator[tuple[bytes, bytes, str | None]]:
         """Yield the two parts of every record, and its new id or None.
 
-        Several iterations can run at the same time, because the position of the file is not used.
+        Several iterations can run at the same time.
         """
-        file = self._file.fileno()
         index = 0
         offset = 0
         while self._has(index):
-            n_head, n_numbers = _SIZES.unpack(os.pread(file, _SIZES.size, offset))
-            data = os.pread(file, n_head + n_numbers, offset + _SIZES.size)
+            with self._lock:
+                self._file.seek(offset)
+                n_head, n_numbers = _SIZES.unpack(self._file.read(_SIZES.size))
+                data = self._file.read(n_head + n_numbers)
             new_id = None if self._summary is None else self._summary.new_ids.get(index)
             yield data[:n_head], data[n_head:], new_id
             index += 1
@@ -128,7 +132,6 @@ def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int 
         ids.add(record.id)
         tally.add(record)
         if ids.n % _BATCH == 0 and not ids.has_repeats:
-            file.flush()
             yield ids.n
-    file.flush()
+            file.seek(0, os.SEEK_END)  # iterations have moved the position
     yield _Summary(ids.n, ids.new_ids(), tally)
