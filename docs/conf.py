@@ -29,7 +29,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "paper", "**.ipynb_checkpoints"]
 root_doc = "index"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

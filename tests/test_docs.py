@@ -7,6 +7,7 @@ are read from the Markdown pages and from the pages that `docs/reference_pages.p
 
 import importlib.util
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -409,14 +410,31 @@ def test_pinned_versions_of_the_documentation_packages_are_accepted() -> None:
     assert refused == []
 
 
-def test_citation_file_has_the_version_of_the_package_and_the_paper() -> None:
+def test_citation_files_have_the_version_and_the_papers() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {bandgap.__version__}\n" in text
-    preferred = text.partition("\npreferred-citation:\n")[2].partition("\nreferences:\n")[0]
+    preferred, _, references = text.partition("\npreferred-citation:\n")[2].partition(
+        "\nreferences:\n"
+    )
     assert all(
         word in preferred
         for word in ("Abba", "Williams", "Reich", "Annals of Applied Statistics", "3241")
     )
+    assert all(name in references for name in ("Fong", "Ott", "Deng", "Filippone", "Himanen"))
+    assert json.loads((ROOT / "codemeta.json").read_text())["version"] == bandgap.__version__
+
+
+def test_works_that_the_paper_cites_are_those_of_its_bibliography() -> None:
+    text = (DOCS / "paper/paper.md").read_text(encoding="utf-8")
+    works = re.findall(r"^@\w+\{(\w+),", (DOCS / "paper/paper.bib").read_text(), re.MULTILINE)
+    assert sorted(set(re.findall(r"(?<=[\[ ])@(\w+)", text))) == sorted(works)
+
+
+def test_addresses_of_the_project_are_in_pyproject_alone() -> None:
+    files = [*ROOT.glob("*.*"), *DOCS.rglob("*.md"), *(ROOT / ".github").rglob("*.*")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files if path.is_file()}
+    names = {path.name for path, text in texts.items() if re.search(r"OWNER[./]", text)}
+    assert names == {"pyproject.toml"}
 
 
 def test_pre_commit_has_the_pinned_version_of_ruff() -> None:
