@@ -51,7 +51,7 @@ def study(
             state = (
                 "not run"
                 if result is None
-                else f"{result.date}  {result.scale:<6}  {result.result.outcome}"
+                else f"{result.date}  {result.scale:<6}  {result.result.verdict}"
             )
             typer.echo(f"{entry.name:<16}  {state:<40}  {entry.title}")
     if report is not None:
@@ -77,4 +77,4 @@ def _run(name: str, scale: str, *, folder: Path, seed: int) -> None:
     result = entry.run(chosen_scale, seed)
     seconds = cpu_seconds() - started
     save(entry, result, scale=chosen_scale, seed=seed, seconds=seconds, folder=folder)
-    typer.echo(f"{name}, {scale}, {seconds:.1f} s of CPU time: {result.verdict}")
+    typer.echo(f"{name}, {scale}, {seconds:.1f} s of CPU time: {result.summary}")

@@ -11,8 +11,8 @@ errors are somewhat too small. Coverage in `table-3.6` is that of 95 % intervals
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -32,15 +32,15 @@ from bandgap.transfer.shared.method import Fitting
 from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.published_tables import read_table
 from benchmarks.studies.study import (
-    Claim,
+    METHODS_SWAPPED,
+    Part,
     Result,
     Row,
     Scale,
+    Statement,
     Study,
-    all_hold,
-    is_below_zero,
+    mean_part,
     mean_row,
-    standard_error,
 )
 
 Floats = NDArray[np.float64]
@@ -179,16 +179,17 @@ class Compared:
         """Return the differences of two methods (split,)."""
         return self.figures[n, first][quantity] - self.figures[n, second][quantity]
 
-    def text(self, n: int, first: str, second: str, quantity: str) -> str:
-        """Return the difference as a text."""
-        return f"n = {n}: {first} minus {second} " + with_error(
-            self.differences(n, first, second, quantity)
-        )
-
-
-def with_error(values: Floats) -> str:
-    """Return mean and standard error of values (split,) as a text."""
-    return f"{float(values.mean()):+.3f} ± {standard_error(values):.3f}"
+    def below(
+        self, sizes: Iterable[int], first: str, rivals: Iterable[str], quantity: str
+    ) -> list[Part]:
+        """Return the differences of a method and its rivals, which should be below 0."""
+        return [
+            mean_part(
+                f"n = {n}: {first} minus {rival}", self.differences(n, first, rival, quantity)
+            )
+            for n in sizes
+            for rival in rivals
+        ]
 
 
 def compare(
@@ -247,30 +248,27 @@ def last_layers(scale: Scale, seed: int) -> Result:
     small, large = sizes
     gain = {n: compared.differences(n, "OLS", "PCP", MSE) for n in sizes}
     covered = compared.figures[small, "fine-tuning with dropout"][coverage_of(0.95)]
-    ols = [compared.differences(small, name, "OLS", MSE) for name in ("PCP", "horseshoe")]
     return Result(
         rows=rows,
-        claims=[
-            Claim(
+        statements=[
+            Statement(
                 "With few rows PCP and horseshoe have lower errors than OLS.",
-                all_hold([is_below_zero(values) for values in ols]),
-                "; ".join(compared.text(small, name, "OLS", MSE) for name in ("PCP", "horseshoe")),
+                [
+                    *compared.below([small], "PCP", ["OLS"], MSE),
+                    *compared.below([small], "horseshoe", ["OLS"], MSE),
+                ],
             ),
-            Claim(
+            Statement(
                 "The advantage over OLS decreases with n.",
-                is_below_zero(gain[large] - gain[small]),
-                f"OLS minus PCP: {with_error(gain[small])} at n = {small}, "
-                f"{with_error(gain[large])} at n = {large}",
+                [mean_part(f"OLS minus PCP, n = {small} to {large}", gain[large] - gain[small])],
             ),
-            Claim(
+            Statement(
                 "PCP has a lower error than the horseshoe.",
-                is_below_zero(compared.differences(small, "PCP", "horseshoe", MSE)),
-                compared.text(small, "PCP", "horseshoe", MSE),
+                compared.below([small], "PCP", ["horseshoe"], MSE),
             ),
-            Claim(
+            Statement(
                 "95 % intervals of dropout alone cover less than 75 %.",
-                is_below_zero(covered - 0.75),
-                f"covered: {100 * covered.mean():.0f} % at n = {small}",
+                [mean_part(f"covered at n = {small}", covered, high=0.75)],
             ),
         ],
         notes=[
@@ -291,21 +289,16 @@ def priors(scale: Scale, seed: int) -> Result:
     sizes = (40,) if scale == "smoke" else (200,)
     quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
     compared, rows = compare(PRIORS, sizes, quantities, level=0.9, scale=scale, seed=seed)
-    n = sizes[0]
     rivals = [name for name in PRIORS if name != "NPTL"]
-    claims = []
-    for quantity, what in ((RMSE, "errors"), (NLL, "negative log densities")):
-        differences = [compared.differences(n, "NPTL", name, quantity) for name in rivals]
-        claims.append(
-            Claim(
-                f"NPTL has lower {what} than all others.",
-                all_hold([is_below_zero(values) for values in differences]),
-                "; ".join(compared.text(n, "NPTL", name, quantity) for name in rivals),
-            )
-        )
     return Result(
         rows=rows,
-        claims=claims,
+        statements=[
+            Statement(
+                f"NPTL has lower {what} than all others.",
+                compared.below(sizes, "NPTL", rivals, quantity),
+            )
+            for quantity, what in ((RMSE, "errors"), (NLL, "negative log densities"))
+        ],
         notes=[
             *demo_notes(scale, SPLITS[scale]),
             "The paper has images, texts and classes, so that numbers cannot be compared. Tables "
@@ -325,8 +318,10 @@ def soups(scale: Scale, seed: int) -> Result:
     sizes = (40,) if scale == "smoke" else (50, 200)
     quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
     compared, rows = compare(SOUPS, sizes, quantities, level=0.9, scale=scale, seed=seed)
-    soup = [compared.differences(n, "uniform soup", "NPTL", RMSE) for n in sizes]
-    fine = [compared.differences(n, "greedy soup", "fine-tune", RMSE) for n in sizes]
+    little = [
+        replace(part, low=0.0, high=0.05)
+        for part in compared.below(sizes, "uniform soup", ["NPTL"], RMSE)
+    ]
     order = {
         n: {name: float(compared.figures[n, name][RMSE].mean()) for name in SOUPS} for n in sizes
     }
@@ -337,20 +332,15 @@ def soups(scale: Scale, seed: int) -> Result:
     )
     return Result(
         rows=rows,
-        claims=[
-            Claim(
+        statements=[
+            Statement(
                 "A soup is a little less accurate than NPTL.",
-                all_hold(
-                    [is_below_zero(-values) for values in soup]
-                    + [is_below_zero(values - 0.05) for values in soup]
-                ),
-                "; ".join(compared.text(n, "uniform soup", "NPTL", RMSE) for n in sizes)
-                + " (a little is read as 0 to 0.05 eV)",
+                little,
+                "a little is read as 0 to 0.05 eV",
             ),
-            Claim(
+            Statement(
                 "The paper's soup, the greedy one, is more accurate than a fine-tuned network.",
-                all_hold([is_below_zero(values) for values in fine]),
-                "; ".join(compared.text(n, "greedy soup", "fine-tune", RMSE) for n in sizes),
+                compared.below(sizes, "greedy soup", ["fine-tune"], RMSE),
             ),
         ],
         notes=[
@@ -384,6 +374,8 @@ STUDIES = (
         source=_LAST_LAYERS,
         tables=("table_3_6",),
         run=last_layers,
+        fault=METHODS_SWAPPED,
+        left_out="n = 2,000, for which the demo has too few crystals; numbers are of other data",
     ),
     Study(
         name="nptl-1",
@@ -391,6 +383,8 @@ STUDIES = (
         source=_NPTL.format("1, and tables 2, 3, 5 and 9"),
         tables=("nptl_table_1", "nptl_table_2", "nptl_table_3", "nptl_table_5", "nptl_table_9"),
         run=priors,
+        left_out="all data sets and networks but one, SGHMC with PTYL, accuracies: the demo has "
+        "gaps, not classes",
     ),
     Study(
         name="nptl-6",
@@ -398,5 +392,6 @@ STUDIES = (
         source=_NPTL.format(6),
         tables=("nptl_table_6",),
         run=soups,
+        left_out="all images and classes: numbers are of other data",
     ),
 )

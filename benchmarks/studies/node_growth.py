@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from benchmarks.studies.figures import COLOURS
 from benchmarks.studies.hollywood import HollywoodProcess
-from benchmarks.studies.study import Claim, Result, Row, Scale, Study, mean_row, quantile_of
+from benchmarks.studies.study import Fault, Part, Result, Row, Scale, Statement, Study, mean_row
 
 PROCESS = HollywoodProcess(alpha=1.0, sigma=0.7)  # of the thesis
 EDGES = {"smoke": (10, 50), "laptop": (10, 50, 200, 500), "paper": (10, 50, 200, 500)}
@@ -43,12 +43,7 @@ def run(scale: Scale, seed: int) -> Result:
             Row(method="exact mean", value=PROCESS.expected_nodes(n), **where),
             Row(method="equation 5.8", value=leading_term(PROCESS, n), **where),
         ]
-    simulated = {row.setting: row for row in rows if row.method == "simulated graphs"}
-    quantile = quantile_of(len(sizes))
-    is_met = [
-        abs(row.value - leading_term(PROCESS, n)) <= quantile * row.error
-        for n, row in zip(sizes, simulated.values(), strict=True)
-    ]
+    simulated = [row for row in rows if row.method == "simulated graphs"]
     ratio = leading_term(PROCESS, MANY_EDGES[-1]) / PROCESS.expected_nodes(MANY_EDGES[-1])
     per_square = {
         sigma: [
@@ -58,30 +53,38 @@ def run(scale: Scale, seed: int) -> Result:
     }
     return Result(
         rows=rows,
-        claims=[
-            Claim(
+        statements=[
+            Statement(
                 "Equation 5.8 is the expected number of nodes for many edges.",
-                abs(ratio - 1.0) < 0.001,
-                f"{ratio:.5f} times the exact mean at {MANY_EDGES[-1]:,} edges",
+                [Part(what="over the exact mean", value=ratio, low=0.999, high=1.001)],
+                f"{MANY_EDGES[-1]:,} edges",
             ),
-            Claim(
+            Statement(
                 "Equation 5.8 is the expected number of nodes at the sizes of the figure.",
-                all(is_met),
-                "; ".join(
-                    f"{n} edges: {row.value:.1f} ± {row.error:.1f} nodes, equation 5.8 "
-                    f"{leading_term(PROCESS, n):.1f}, exact {PROCESS.expected_nodes(n):.1f}"
-                    for n, row in zip(sizes, simulated.values(), strict=True)
-                ),
+                [
+                    Part(
+                        what=f"equation 5.8 minus simulated, {row.setting}",
+                        value=leading_term(PROCESS, n) - row.value,
+                        error=row.error,
+                        n_values=row.n_values,
+                        low=-0.01 * row.value,
+                        high=0.01 * row.value,
+                    )
+                    for n, row in zip(sizes, simulated, strict=True)
+                ],
+                "read as within 1 %",
             ),
-            Claim(
+            Statement(
                 "Graphs are sparse, with o(N^2) edges for N nodes, for all sigma from 0 to 1.",
-                all(values[-1] < values[0] for values in per_square.values()),
-                "; ".join(
-                    f"sigma = {sigma:g}: edges per squared number of nodes "
-                    + ", ".join(f"{value:.3g}" for value in values)
+                [
+                    Part(
+                        what=f"sigma = {sigma:g}: edges per squared number of nodes, ratio",
+                        value=values[-1] / values[0],
+                        high=1.0,
+                    )
                     for sigma, values in per_square.items()
-                )
-                + f" at {', '.join(f'{n:,}' for n in MANY_EDGES)} edges",
+                ],
+                f"at {MANY_EDGES[-1]:,} and {MANY_EDGES[0]:,} edges",
             ),
         ],
         notes=[
@@ -115,6 +118,7 @@ STUDY = Study(
     name="pnn-figure-5.3",
     title="Number of nodes of binary Hollywood graphs as edges are added",
     source="Ott (2022), sections 5.3.1 and 5.4.1, equation 5.8, figure 5.3",
-    tables=(),
     run=run,
+    fault=Fault(text="equation 5.8 1.1 times too large", factor=1.1),
+    left_out="graphs of a trained network",
 )

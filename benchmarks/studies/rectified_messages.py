@@ -13,7 +13,7 @@ import numpy as np
 from bandgap.research.assumed_density.moments import layer_moments
 from benchmarks.messages import TABLE_3_1, TABLE_3_2, message_distances
 from benchmarks.studies.published_tables import printed, row_of
-from benchmarks.studies.study import Result, Row, Scale, Study, mean_row
+from benchmarks.studies.study import Fault, Result, Row, Scale, Study, mean_row
 from benchmarks.studies.uci_networks import data_folder, random_split
 from benchmarks.uci import UciStudy, fit_belief
 
@@ -133,11 +133,14 @@ STUDIES = (
         title="Messages of PBP and SSPBP compared with draws",
         tables=("pnn_table_3_1",),
         run=run_distances,
+        fault=Fault(text="columns of PBP and SSPBP swapped", swapped=("PBP", "SSPBP")),
     ),
     _study(
         name="pnn-3.2",
         title="Probability that a unit passes on something, in networks without biases",
         tables=("pnn_table_3_2",),
         run=run_shares,
+        fault=Fault(text="probabilities 1.2 times too large", factor=1.2),
+        left_out="the first layer, whose probability is 1 by construction",
     ),
 )

@@ -1,7 +1,8 @@
 """The pages "Do the methods do what their papers say?", written from stored results."""
 
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.studies.published_tables import table_names
@@ -11,23 +12,27 @@ from benchmarks.studies.study import Row, Study
 INTRODUCTION = """\
 # Do the methods do what their papers say?
 
-The tables and figures of the papers behind bandgap's methods, recomputed. `python -m benchmarks
-study --report docs/development/studies` writes these pages from the stored results of the last
-runs. The printed numbers are in `benchmarks/studies/published`, with their citations. No setting
-was chosen to meet a printed number. A number that is not met is a finding.
+The tables, figures and statements of the papers behind bandgap's methods, recomputed. `python -m
+benchmarks study --report docs/development/studies` writes these pages in seconds from the stored
+results of the last runs, with the rule below. The printed numbers are in
+`benchmarks/studies/published`, with their citations. No setting was chosen to meet a printed
+number. A number that is not met is a finding.
 
-A number *agrees* if it differs from the printed one by at most $q$ standard errors of the
-difference (the Monte-Carlo errors of both, where the paper prints one) plus one unit of the last
-printed digit. $q$ is set so that all numbers of a study agree with probability 0.99 if nothing
-differs. For the mean of a few values it is the quantile of Student's distribution; older results do
-not have the number of values, so that their errors are taken as exact. A number that agrees where
-$q$ Monte-Carlo errors of ours exceed the printed number is *too uncertain to tell* (marked with ?).
-A statement on the difference of two methods is decided at 95 % by Student's distribution over data
-sets, and is else *undecided*. `python -m benchmarks study --list` shows all studies with the date
-of their last run.
+A table has one test of all its numbers together: it *differs* if the mean square of the
+differences, in units of the errors of both sides, is above the 99 % quantile. It *agrees* if it
+does not, and differences of 10 % would have been noticed with probability 0.95. Else the study
+*cannot tell*. How far numbers are apart is the root mean square of their relative differences,
+with those of chance. A statement agrees if each of its numbers is proven at 95 %, and differs if
+one is refuted at 95 % for all of them. A study differs if one of its tables or statements does, and
+agrees if all agree. The module `benchmarks.studies.study` has the formulas.
+
+Each study names a fault that its stored numbers would show; a test makes it and demands another
+verdict.
 """
-
-HOLDS = {True: "yes", False: "no", None: "undecided"}
+HEADER = (
+    "| claim | paper | ours | n | splits | verdict | date | commit |",
+    "|---|---|---|---|---|---|---|---|",
+)
 
 
 def write_report(
@@ -55,18 +60,16 @@ def write_report(
 def overview(
     studies: Sequence[Study], results: Mapping[str, StoredResult], not_run: Mapping[str, str]
 ) -> str:
-    """Return the page with a row for every study and for every printed table."""
-    lines = [INTRODUCTION, "## Studies", "", "| study | what | scale, date | result |"]
-    lines.append("|---|---|---|---|")
+    """Return the page with a row for every claim, fault and printed table."""
+    lines = [INTRODUCTION, "## Claims", "", *HEADER]
     for study in studies:
-        stored = results.get(study.name)
-        if stored is None:
-            lines.append(f"| `{study.name}` | {study.title} | | not run |")
-            continue
-        lines.append(
-            f"| [{study.name}]({study.name}.md) | {study.title} | {stored.scale}, {stored.date} | "
-            f"{stored.result.summary} |"
-        )
+        if study.name in results:
+            lines += claims(study, results[study.name])
+        else:
+            lines.append(f"| `{study.name}` | {study.source} | not run | | | | | |")
+    lines += ["", "## Faults that would be noticed", ""]
+    lines += ["| study | fault | what turns | verdict | with the fault |", "|---|---|---|---|---|"]
+    lines += [line for study in studies if study.name in results for line in faults(study, results)]
     lines += ["", "## Printed tables", "", "| printed table | study or reason |", "|---|---|"]
     lines += [
         f"| `{table}` | {table_state(table, studies, results, not_run)} |"
@@ -77,18 +80,66 @@ def overview(
     return "\n".join(lines) + "\n"
 
 
+def claims(study: Study, stored: StoredResult) -> list[str]:
+    """Return a line for every table and statement of a study."""
+    result = stored.result
+    lines = []
+    for table, one in result.tables().items():
+        rows = [row for row in result.rows if row.table == table]
+        ours = f"{one.n_rows} numbers, {100 * one.apart:.3g} % apart"
+        sizes = [row.setting for row in rows]
+        splits = [row.n_values for row in rows]
+        lines.append((f"numbers of `{table}`", ours, sizes, splits, one.verdict))
+    for statement in result.statements:
+        sizes = [part.what for part in statement.parts]
+        splits = [part.n_values for part in statement.parts]
+        ours = statement.evidence
+        if len(statement.parts) > 2:
+            n_hold = sum(part.verdict(len(splits)) == "agrees" for part in statement.parts)
+            ours = f"proven for {n_hold} of {len(splits)} numbers"
+        lines.append((statement.text, ours, sizes, splits, statement.verdict))
+    return [
+        f"| [{study.name}]({study.name}.md): {text} | {study.source} | {ours} | "
+        f"{_range(_sizes(sizes))} | {_range(splits)} | {verdict} | {stored.date} | "
+        f"{stored.commit} |"
+        for text, ours, sizes, splits, verdict in lines
+    ]
+
+
+def _sizes(texts: Iterable[str]) -> list[int]:
+    """Return the sizes n that settings such as "k = 0, n = 30" name."""
+    found = re.findall(r"\bn = ([\d,]+)", "; ".join(texts).replace(", ", "; "))
+    return [int(number.replace(",", "")) for number in found]
+
+
+def _range(numbers: Iterable[int]) -> str:
+    """Return smallest and largest of the numbers above 0, nothing where there is none."""
+    found = sorted({number for number in numbers if number})
+    return "" if not found else " to ".join(f"{n:,}" for n in dict.fromkeys((found[0], found[-1])))
+
+
+def faults(study: Study, results: Mapping[str, StoredResult]) -> list[str]:
+    """Return a line for every verdict of a study that its fault turns."""
+    if study.fault is None:
+        return [f"| {study.name} | none: the stored result cannot tell | | | |"]
+    return [
+        f"| {study.name} | {study.fault.text} | {name} | {before} | {after} |"
+        for name, before, after in study.fault.turned(results[study.name].result)
+    ]
+
+
 def table_state(
     table: str,
     studies: Sequence[Study],
     results: Mapping[str, StoredResult],
     not_run: Mapping[str, str],
 ) -> str:
-    """Return which study recomputes a printed table with what outcome, or why none does."""
+    """Return which study recomputes a printed table with what verdict, or why none does."""
     names = [study.name for study in studies if table in study.tables]
     if not names:
         return f"not run: {not_run[table]}"
     return "; ".join(
-        f"[{name}]({name}.md): {results[name].result.outcome}"
+        f"[{name}]({name}.md): {results[name].result.verdict}"
         if name in results
         else f"`{name}`: not run, without a stored result (`python -m benchmarks study {name}`)"
         for name in names
@@ -99,19 +150,25 @@ def study_page(study: Study, stored: StoredResult) -> str:
     """Return the page of one study."""
     result = stored.result
     lines = [f"# {study.name}", "", f"{study.title}.", "", f"Printed in: {study.source}.", ""]
+    if study.left_out:
+        lines += [f"Left out: {study.left_out}.", ""]
     lines += [f"Result: {result.summary}", ""]
     lines += [f"- {reason}" for reason in result.explanations]
     if result.explanations:
         lines.append("")
     if stored.figure is not None:
         lines += [f"![{study.title}]({study.name}.png)", ""]
-    if result.claims:
-        lines += ["| statement | holds | evidence |", "|---|---|---|"]
+    if result.statements:
+        lines += ["| statement | verdict | evidence |", "|---|---|---|"]
         lines += [
-            f"| {claim.text} | {HOLDS[claim.holds]} | {claim.evidence} |" for claim in result.claims
+            f"| {statement.text} | {statement.verdict} | {statement.evidence} |"
+            for statement in result.statements
         ]
         lines.append("")
-    lines += rows_tables(result.rows, quantile=result.quantile)
+    if columns := result.columns():
+        verdicts = [f"{name}: {one.verdict}" for name, one in columns.items()]
+        lines += [f"By method: {'; '.join(verdicts)}.", ""]
+    lines += rows_tables(result.rows)
     lines += [f"- {note}" for note in result.notes]
     if result.notes:
         lines.append("")
@@ -124,17 +181,16 @@ def study_page(study: Study, stored: StoredResult) -> str:
     return "\n".join(lines)
 
 
-def rows_tables(rows: Sequence[Row], *, quantile: float) -> list[str]:
+def rows_tables(rows: Sequence[Row]) -> list[str]:
     """Return one Markdown table for every quantity and reading: settings down, methods across."""
     lines: list[str] = []
     for quantity, reading in dict.fromkeys((row.quantity, row.reading) for row in rows):
         part = [row for row in rows if (row.quantity, row.reading) == (quantity, reading)]
         methods = list(dict.fromkeys(row.method for row in part))
-        cells = {(row.setting, row.method): cell(row, quantile=quantile) for row in part}
+        cells = {(row.setting, row.method): cell(row) for row in part}
         title = f"{quantity}" + (f" ({reading})" if reading else "")
         lines += [
-            f"{title}: ours ± Monte-Carlo error [printed]; ≠ marks numbers that do not agree, ? "
-            "numbers that are too uncertain to tell.",
+            f"{title}: ours ± Monte-Carlo error [printed].",
             "",
             f"| | {' | '.join(methods)} |",
             "|---" * (1 + len(methods)) + "|",
@@ -146,15 +202,9 @@ def rows_tables(rows: Sequence[Row], *, quantile: float) -> list[str]:
     return lines
 
 
-def cell(row: Row, *, quantile: float) -> str:
+def cell(row: Row) -> str:
     """Return a number of ours with its error and the printed one."""
     text = f"{row.value:.3g}"
     if row.error:
         text += f" ± {row.error:.1g}"
-    if row.printed is not None:
-        text += f" [{row.printed:g}]"
-        if not row.agrees(quantile):
-            text += " ≠"
-        elif row.is_too_uncertain(quantile):
-            text += " ?"
-    return text
+    return text if row.printed is None else f"{text} [{row.printed:g}]"

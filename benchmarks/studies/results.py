@@ -1,7 +1,11 @@
-"""Results of studies on disk: NAME-SCALE.csv has the rows, .json the facts, .png the figure."""
+"""Results of studies on disk: NAME-SCALE.csv has the rows, .json the statements and facts.
+
+The figure is NAME-SCALE.png. Verdicts are not stored: they are made from rows and statements.
+"""
 
 import csv
 import json
+import math
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +18,7 @@ from typing import Any
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import cores
 from benchmarks.studies.figures import save_figure
-from benchmarks.studies.study import SCALES, Claim, Result, Row, Scale, Study
+from benchmarks.studies.study import SCALES, Part, Result, Row, Scale, Statement, Study
 
 FOLDER = Path(__file__).parent / "results"
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -45,11 +49,9 @@ def save(
     files = files_of(study.name, scale, folder)
     with files["csv"].open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((*COLUMNS, "agrees"))
+        writer.writerow(COLUMNS)
         for row in result.rows:
-            values = [_text(getattr(row, column)) for column in COLUMNS]
-            verdict = "" if row.printed is None else str(row.agrees(result.quantile)).lower()
-            writer.writerow((*values, verdict))
+            writer.writerow([_text(getattr(row, column)) for column in COLUMNS])
     figure = save_figure(result, files["png"])
     stored = StoredResult(
         study=study.name,
@@ -65,8 +67,7 @@ def save(
     )
     names = ("scale", "seed", "date", "seconds", "machine", "versions", "commit")
     facts: dict[str, Any] = {name: getattr(stored, name) for name in names} | {
-        "verdict": result.verdict,
-        "claims": [asdict(claim) for claim in result.claims],
+        "statements": [_facts_of(statement) for statement in result.statements],
         "reasons": dict(result.reasons),
         "incomparable": dict(result.incomparable),
         "notes": list(result.notes),
@@ -84,10 +85,12 @@ def load(name: str, scale: Scale, folder: Path = FOLDER) -> StoredResult | None:
     facts = json.loads(files["json"].read_text(encoding="utf-8"))
     with files["csv"].open(encoding="utf-8", newline="") as file:
         rows = [_row(cells) for cells in csv.DictReader(file)]
-    facts.pop("verdict")
     result = Result(
         rows=rows,
-        claims=[Claim(**claim) for claim in facts.pop("claims")],
+        statements=[
+            Statement(one["text"], [Part(**part) for part in one["parts"]], one["note"])
+            for one in facts.pop("statements")
+        ],
         **{name: facts.pop(name) for name in ("reasons", "incomparable", "notes")},
     )
     figure = files["png"] if files["png"].exists() else None
@@ -141,6 +144,16 @@ def commit() -> str:
     return (name or "no repository") + (" with changes" if changes else "")
 
 
+def _facts_of(statement: Statement) -> dict[str, Any]:
+    """Return a statement without the fields of parts that have their default."""
+    defaults = asdict(Part(what="", value=math.nan))
+    parts = [
+        {name: value for name, value in asdict(part).items() if value != defaults[name]}
+        for part in statement.parts
+    ]
+    return {"text": statement.text, "parts": parts, "note": statement.note}
+
+
 def _text(value: Any) -> str:
     if value is None:
         return ""
@@ -149,8 +162,8 @@ def _text(value: Any) -> str:
 
 def _row(cells: dict[str, str]) -> Row:
     """Return the row of a line of the CSV file."""
-    values: dict[str, Any] = {column: cells.get(column, "") for column in COLUMNS}
-    values["n_values"] = int(values["n_values"] or 0)  # older files have no such column
+    values: dict[str, Any] = {column: cells[column] for column in COLUMNS}
+    values["n_values"] = int(values["n_values"])
     for column in NUMBERS:
         values[column] = float(values[column]) if values[column] else None
     return Row(**values)

@@ -27,7 +27,16 @@ from bandgap.priors.penalized_complexity import DistanceTerms, inverse_distance
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
-from benchmarks.studies.study import Result, Row, Scale, Study, mean_row
+from benchmarks.studies.study import (
+    METHODS_SWAPPED,
+    Part,
+    Result,
+    Row,
+    Scale,
+    Statement,
+    Study,
+    mean_row,
+)
 
 Floats = NDArray[np.float64]
 
@@ -427,6 +436,7 @@ def run(scale: Scale, seed: int) -> Result:
     )
     return Result(
         rows=rows,
+        statements=statements_of(rows),
         reasons=REASONS,
         notes=[
             f"{size.replicates} data sets a setting (the paper: 500).",
@@ -441,6 +451,44 @@ def run(scale: Scale, seed: int) -> Result:
             "lower in units of y.",
         ],
     )
+
+
+def statements_of(rows: Sequence[Row]) -> list[Statement]:
+    """Return what the printed table says of the methods' order, as means over its settings."""
+    errors: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.quantity == "mean squared error" and not row.reading:
+            errors.setdefault(row.method, []).append(row)
+
+    def less(first: str, second: str, among: str = "") -> Part:
+        pairs = [
+            (a, b)
+            for a, b in zip(errors[first], errors[second], strict=True)
+            if a.setting.startswith(among)
+        ]
+        return Part(
+            what=f"{first} minus {second}, mean of {len(pairs)}",
+            value=float(np.mean([a.value - b.value for a, b in pairs])),
+            # Settings share their data sets.
+            error=float(np.mean([math.hypot(a.error, b.error) for a, b in pairs])),
+            n_values=pairs[0][0].n_values,
+            high=0.0,
+        )
+
+    others = [method for method in COLUMNS if method != "BNN"]
+    return [
+        Statement(
+            "BTL-PCP-PE has lower errors than TL1 and TL2.",
+            [less("BTL-PCP-PE", "TL1"), less("BTL-PCP-PE", "TL2")],
+        ),
+        Statement(
+            "BTL-PCP-PE has lower errors than BTL-PCP-VI.", [less("BTL-PCP-PE", "BTL-PCP-VI")]
+        ),
+        Statement(
+            "BNN has the lowest errors at k = 15.",
+            [less("BNN", other, "k = 15,") for other in others],
+        ),
+    ]
 
 
 def rows_of_method(
@@ -526,4 +574,5 @@ STUDY = Study(
     source="Abba (2023), section 2.4, table 2.1",
     tables=("table_2_1a", "table_2_1b"),
     run=run,
+    fault=METHODS_SWAPPED,
 )

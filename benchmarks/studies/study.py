@@ -1,27 +1,33 @@
-"""What a study is: its rows and claims, when they agree with the paper, and the line that says so.
+"""What a study is: data, a function that returns rows and statements, and a fault it notices.
 
-A row agrees if its value differs from the printed one by at most
+The verdict on printed numbers is one pooled test a table. With d_i our number minus the printed,
 
-    q sqrt(e^2 + e_printed^2) + u
+    M = mean of d_i^2 / v_i,    v_i = (k p_i)^2 + e_i^2 + u_i^2 / 3
 
-where e are the Monte-Carlo standard errors and u is one unit of the last printed digit (some tables
-are truncated, not rounded). q is a quantile of the normal distribution at which all compared rows
-of a study agree with probability 0.99, if both computations have the same expectations. Where e is
-of n independent values, it is the quantile of Student's distribution of the same probability. A row
-that agrees where q standard errors of ours exceed the printed number is too uncertain to tell.
+k is the common Monte-Carlo error of all rows of one method and quantity, relative to the size of
+both numbers, p_i the printed number, e_i its error, and u_i one unit of its last digit (some tables
+are truncated). Rows of one data set may share their chance, so that only blocks of rows, whose
+settings begin alike, count as independent: M has the F distribution of their number if both
+computations have the same expectations. A table
 
-A statement on a difference between two methods is decided by Student's distribution over the data
-sets. It is undecided (None) where the data sets are too few for its direction.
+- differs if M is above its 99 % quantile,
+- agrees if it does not, and M is so small that differences of 10 % (root mean square) would give
+  a larger one with probability 0.95,
+- else cannot tell.
+
+A statement on numbers holds if each is proven at 95 % by Student's distribution, and fails if one
+is refuted at 95 % for all of them together (Bonferroni).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import f as fisher
+from scipy.stats import ncf
 from scipy.stats import t as student
 
 if TYPE_CHECKING:
@@ -29,10 +35,12 @@ if TYPE_CHECKING:
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
-FALSE_ALARM = 0.01  # of all rows of a study together
-CONFIDENCE = 0.95  # of the direction of a difference, one-sided
+FALSE_ALARM = 0.01  # of the pooled test of a table
+LEVEL = 0.05  # of statements, and of the bound on the size of differences
+BOUND = 0.1  # relative difference that an agreement excludes
+MANY = 1e6  # degrees of freedom of errors that are known
 
-Outcome = Literal["agrees", "disagrees", "undecided", "cannot be compared"]
+Verdict = Literal["agrees", "differs", "cannot tell"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +59,7 @@ class Row:
         The printed number, its standard error if one is printed, and one unit of its last digit.
     reading
         How the text was understood, where it is not taken literally. Such rows are shown, and do
-        not count for the outcome.
+        not count for the verdict.
     n_values
         Number of independent values whose mean `value` is; 0 where `error` is known otherwise.
     """
@@ -68,38 +76,115 @@ class Row:
     reading: str = ""
     n_values: int = 0
 
-    def students(self, quantile: float) -> float:
-        """Return the quantile of Student's distribution with the probability of the normal one."""
-        if self.n_values < 2:
-            return quantile
-        return float(student.isf(norm.sf(quantile), self.n_values - 1))
 
-    def agrees(self, quantile: float) -> bool:
-        """Whether the value is as near to the printed one as their errors allow."""
-        if self.printed is None:
-            return True
-        error = math.hypot(self.error, self.printed_error)
-        margin = self.students(quantile) * error + self.printed_unit
-        return abs(self.value - self.printed) <= margin
+@dataclass(frozen=True)
+class Comparison:
+    """Verdict on rows with printed numbers, their number, and their relative difference (rms)."""
 
-    def is_too_uncertain(self, quantile: float) -> bool:
-        """Whether the row agrees, but our error exceeds the printed number: more data sets tell."""
-        if self.printed is None or not self.agrees(quantile):
-            return False
-        error = self.students(quantile) * self.error
-        return error > max(abs(self.printed), self.printed_unit)
+    verdict: Verdict
+    n_rows: int
+    apart: float
+
+
+def compared(rows: Sequence[Row], *, false_alarm: float = FALSE_ALARM) -> Comparison:
+    """Return the verdict of the pooled test of rows that all have a printed number.
+
+    >>> rows = [
+    ...     Row(setting=f"p = {p}", method="a", quantity="b", value=value, error=0.02, printed=1.0)
+    ...     for p, value in enumerate((0.99, 1.01, 1.02, 0.98))
+    ... ]
+    >>> doubled = [replace(row, value=2 * row.value) for row in rows]
+    >>> compared(rows).verdict, compared(doubled).verdict, round(compared(doubled).apart, 2)
+    ('agrees', 'differs', 0.63)
+    """
+    value, error, printed, printed_error, unit = np.array(
+        [(r.value, r.error, r.printed, r.printed_error, r.printed_unit) for r in rows], dtype=float
+    ).T
+    size = np.sqrt((value**2 + printed**2) / 2.0)
+    relative = np.divide(error, size, out=np.zeros_like(error), where=size > 0)
+    columns = np.array([f"{r.table}|{r.method}|{r.quantity}" for r in rows])
+    common = np.empty_like(error)
+    for column in np.unique(columns):
+        common[columns == column] = np.sqrt((relative[columns == column] ** 2).mean())
+    variance = (common * printed) ** 2 + printed_error**2 + unit**2 / 3.0
+    difference = value - printed
+    freedom: dict[str, float] = {}
+    for row in rows:
+        block = row.setting.partition(", ")[0]
+        freedom[block] = max(freedom.get(block, 0.0), row.n_values - 1.0 if row.n_values else MANY)
+    dof = (len(freedom), sum(freedom.values()))
+    statistic = float((difference**2 / variance).mean())
+    at_bound = float(((BOUND * printed) ** 2 / variance).mean())
+    # scipy's ncf fails far in the tail; at ten times the statistic the probability is below 0.05.
+    noncentrality = len(freedom) * min(at_bound, 10.0 * (1.0 + statistic))
+    of_size = np.divide(difference, size, out=np.zeros_like(size), where=size > 0)
+    apart = float(np.sqrt((of_size**2).mean()))
+    if statistic > fisher.isf(false_alarm, *dof):
+        return Comparison("differs", len(rows), apart)
+    is_excluded = ncf.cdf(statistic, *dof, noncentrality) < LEVEL
+    return Comparison("agrees" if is_excluded else "cannot tell", len(rows), apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A number of a statement with its standard error, and the interval in which it should be.
+
+    `n_values` is the number of independent values whose mean it is, 0 where `error` is known.
+    """
+
+    what: str
+    value: float
+    error: float = 0.0
+    n_values: int = 0
+    low: float = -math.inf
+    high: float = math.inf
+
+    def verdict(self, n_parts: int) -> Verdict:
+        """Return whether the number is in its interval, as one of `n_parts` of a statement."""
+        proof, refutation = (
+            self.error * float(student.isf(level, self.n_values - 1 if self.n_values else MANY))
+            for level in (LEVEL, LEVEL / n_parts)
+        )
+        if self.value - proof > self.low and self.value + proof < self.high:
+            return "agrees"
+        if self.value + refutation < self.low or self.value - refutation > self.high:
+            return "differs"
+        return "cannot tell"
+
+    def __str__(self) -> str:
+        error = f" ± {self.error:.2g}" if self.error else ""
+        return f"{self.what} {self.value:.3g}{error}"
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A statement of the text that the study checks, and the numbers that decide it.
-
-    `holds` is None if the numbers do not decide it.
-    """
+class Statement:
+    """A statement of the text, the numbers that decide it, and how the text was read."""
 
     text: str
-    holds: bool | None
-    evidence: str
+    parts: Sequence[Part]
+    note: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all numbers are where the statement has them."""
+        return together([part.verdict(len(self.parts)) for part in self.parts])
+
+    @property
+    def evidence(self) -> str:
+        """The numbers and the note."""
+        note = [f"({self.note})"] if self.note else []
+        return " ".join(["; ".join(str(part) for part in self.parts), *note])
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on all: one that differs counts more than one that cannot tell.
+
+    >>> together(["agrees", "cannot tell"]), together(["cannot tell", "differs"]), together([])
+    ('cannot tell', 'differs', 'cannot tell')
+    """
+    if "differs" in verdicts:
+        return "differs"
+    return "agrees" if set(verdicts) == {"agrees"} else "cannot tell"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +193,13 @@ class Result:
 
     Attributes
     ----------
-    rows, claims
+    rows, statements
         Numbers and statements.
     reasons
-        For a method whose rows disagree: why. The key is `Row.method`.
+        For a method whose rows differ: why. The key is `Row.method`.
     incomparable
         For a method that cannot be compared with the printed numbers: why. Its rows are shown, and
-        do not count for the outcome.
+        do not count for the verdict.
     notes
         Sentences that belong to the result, such as settings where the text has none.
     draw
@@ -122,85 +207,134 @@ class Result:
     """
 
     rows: Sequence[Row] = ()
-    claims: Sequence[Claim] = ()
+    statements: Sequence[Statement] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     incomparable: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     draw: "Callable[[Figure], None] | None" = None
 
-    @property
-    def compared_rows(self) -> list[Row]:
-        """Rows that count for the outcome."""
-        return [
-            row
-            for row in self.rows
-            if row.printed is not None and not row.reading and row.method not in self.incomparable
-        ]
+    def _comparisons(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
+        parts: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.printed is not None and not row.reading and row.method not in self.incomparable:
+                parts.setdefault(key(row), []).append(row)
+        return {name: compared(rows) for name, rows in parts.items()}
+
+    def tables(self) -> dict[str, Comparison]:
+        """Return the verdict on every printed table."""
+        return self._comparisons(lambda row: row.table)
+
+    def columns(self) -> dict[str, Comparison]:
+        """Return the verdict on every method of a table, which does not count for that of all."""
+        return self._comparisons(lambda row: f"{row.table}, {row.method}")
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """Return the verdicts on tables and statements."""
+        of_tables = {name: one.verdict for name, one in self.tables().items()}
+        return of_tables | {statement.text: statement.verdict for statement in self.statements}
 
     @property
-    def quantile(self) -> float:
-        """The quantile q of this study."""
-        return quantile_of(len(self.compared_rows))
-
-    def disagreeing(self) -> list[Row]:
-        """Rows that count and do not agree."""
-        return [row for row in self.compared_rows if not row.agrees(self.quantile)]
-
-    def _read(self, method: str) -> list[str]:
-        """Return how many rows of a method agree under each other reading of the text."""
-        rows = [
-            row
-            for row in self.rows
-            if row.method == method and row.reading and row.printed is not None
-        ]
-        quantile = quantile_of(len(rows))
-        return [
-            f'Read as "{reading}", {agreement(part, quantile=quantile, what="")}.'
-            for reading in dict.fromkeys(row.reading for row in rows)
-            for part in [[row for row in rows if row.reading == reading]]
-        ]
-
-    @property
-    def outcome(self) -> Outcome:
-        """Whether all rows that count agree and all claims hold."""
-        if not self.compared_rows and not self.claims:
-            return "cannot be compared"
-        if self.disagreeing() or any(claim.holds is False for claim in self.claims):
-            return "disagrees"
-        is_undecided = any(claim.holds is None for claim in self.claims) or any(
-            row.is_too_uncertain(self.quantile) for row in self.compared_rows
-        )
-        return "undecided" if is_undecided else "agrees"
+    def verdict(self) -> Verdict:
+        """The verdict on all tables and statements together."""
+        return together(list(self.verdicts().values()))
 
     @property
     def summary(self) -> str:
-        """The outcome, and how many numbers agree and statements hold."""
-        compared = self.compared_rows
-        parts = []
-        if compared:
-            parts.append(agreement(compared, quantile=self.quantile, what="printed numbers "))
-        if self.claims:
-            n_hold = sum(claim.holds is True for claim in self.claims)
-            n_undecided = sum(claim.holds is None for claim in self.claims)
-            text = f"{n_hold} of {len(self.claims)} statements hold"
-            parts.append(text + (f", {n_undecided} undecided" if n_undecided else ""))
-        return self.outcome + (f" ({'; '.join(parts)})." if parts else ".")
+        """The verdict, and those on tables and statements."""
+        parts = [
+            f"{table}: {one.n_rows} numbers, {one.verdict}, {100 * one.apart:.3g} % apart"
+            for table, one in self.tables().items()
+        ]
+        if self.statements:
+            n_hold = sum(statement.verdict == "agrees" for statement in self.statements)
+            parts.append(f"{n_hold} of {len(self.statements)} statements hold")
+        return self.verdict + (f" ({'; '.join(parts)})." if parts else ".")
 
     @property
     def explanations(self) -> list[str]:
-        """For every method that disagrees or cannot be compared: why."""
+        """For every method that differs or cannot be compared: why."""
+        differing = dict.fromkeys(
+            name.partition(", ")[2]
+            for name, one in self.columns().items()
+            if one.verdict == "differs"
+        )
         reasons = [
-            " ".join(
-                [f"{method}: {self.reasons.get(method, 'no reason found.')}", *self._read(method)]
-            )
-            for method in dict.fromkeys(row.method for row in self.disagreeing())
+            " ".join([f"{method}: {self.reasons.get(method, 'no reason found.')}", *readings])
+            for method in differing
+            for readings in [self._other_readings(method)]
         ]
         return reasons + [f"{method}: {reason}" for method, reason in self.incomparable.items()]
 
-    @property
-    def verdict(self) -> str:
-        """One line: summary and explanations."""
-        return " ".join([self.summary, *self.explanations])
+    def _other_readings(self, method: str) -> list[str]:
+        """Return the verdict on a method under each other reading of the text."""
+        rows = [row for row in self.rows if row.method == method and row.printed is not None]
+        return [
+            f'Read as "{reading}": {one.verdict}, {100 * one.apart:.3g} % apart.'
+            for reading in dict.fromkeys(row.reading for row in rows if row.reading)
+            for one in [compared([row for row in rows if row.reading == reading])]
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A fault of ours that a study would notice: numbers times `factor`, or two methods swapped.
+
+    Only numbers of `method` are changed, if one is given: rows of that method, and the parts of
+    statements with it in their name.
+    """
+
+    text: str
+    factor: float = 1.0
+    method: str = ""
+    swapped: tuple[str, ...] = ()
+
+    def applied(self, result: Result) -> Result:
+        """Return the result with the fault."""
+        rows = [self._row(row, result.rows) for row in result.rows]
+        statements = [
+            replace(statement, parts=[self._part(part) for part in statement.parts])
+            for statement in result.statements
+        ]
+        return replace(result, rows=rows, statements=statements)
+
+    def turned(self, result: Result) -> list[tuple[str, Verdict, Verdict]]:
+        """Return the verdicts that the fault turns, and what they become.
+
+        They are those on methods of a table where none on tables and statements turns.
+        """
+        broken = self.applied(result)
+        for of in (Result.verdicts, _on_columns):
+            after = of(broken)
+            turns = [(k, old, after[k]) for k, old in of(result).items() if after[k] != old]
+            if turns:
+                return turns
+        return []
+
+    def _row(self, row: Row, rows: Sequence[Row]) -> Row:
+        if row.method in self.swapped:
+            (other,) = set(self.swapped) - {row.method}
+            place = (row.table, row.setting, other, row.quantity, row.reading)
+            (partner,) = [
+                r for r in rows if (r.table, r.setting, r.method, r.quantity, r.reading) == place
+            ]
+            return replace(row, value=partner.value, error=partner.error)
+        if self.method in ("", row.method):
+            return replace(row, value=self.factor * row.value, error=abs(self.factor) * row.error)
+        return row
+
+    def _part(self, part: Part) -> Part:
+        if self.method not in part.what:
+            return part
+        return replace(part, value=self.factor * part.value, error=abs(self.factor) * part.error)
+
+
+def _on_columns(result: Result) -> dict[str, Verdict]:
+    return {name: one.verdict for name, one in result.columns().items()}
+
+
+METHODS_SWAPPED = Fault(
+    text="the methods of each comparison swapped", factor=-1.0, method=" minus "
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,13 +353,19 @@ class Study:
         Files in `published` that it recomputes.
     run
         Computes it at a scale from a seed.
+    fault
+        A fault that its stored result would notice; None where it can tell nothing.
+    left_out
+        What of the printed tables and figures is not recomputed.
     """
 
     name: str
     title: str
     source: str
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] = ()
     run: Callable[[Scale, int], Result]
+    fault: Fault | None = None
+    left_out: str = ""
 
 
 def mean_row(
@@ -260,48 +400,34 @@ def mean_row(
     )
 
 
+def mean_part(
+    what: str, values: NDArray[np.float64], *, low: float = -math.inf, high: float = 0.0
+) -> Part:
+    """Return the part of independent values (n,) whose mean should be in an interval.
+
+    Differences of two methods should be below 0 unless another interval is given.
+    """
+    return Part(
+        what=what,
+        value=float(values.mean()),
+        error=standard_error(values),
+        n_values=len(values),
+        low=low,
+        high=high,
+    )
+
+
+def difference_part(what: str, first: Row, second: Row) -> Part:
+    """Return the difference of two rows, which should be below 0, as if they were independent."""
+    return Part(
+        what=what,
+        value=first.value - second.value,
+        error=math.hypot(first.error, second.error),
+        n_values=min(first.n_values, second.n_values),
+        high=0.0,
+    )
+
+
 def standard_error(values: NDArray[np.float64]) -> float:
     """Return the standard error of the mean of independent values (n,)."""
     return float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def quantile_of(n_rows: int) -> float:
-    """Return the quantile at which `n_rows` equal rows all agree with probability 0.99.
-
-    >>> round(quantile_of(1), 2), round(quantile_of(100), 2)
-    (2.58, 3.89)
-    """
-    return float(norm.ppf(1.0 - 0.5 * FALSE_ALARM / max(n_rows, 1)))
-
-
-def agreement(rows: Sequence[Row], *, quantile: float, what: str) -> str:
-    """Return how many rows agree, and how many are too uncertain to tell."""
-    n_uncertain = sum(row.is_too_uncertain(quantile) for row in rows)
-    n_agree = sum(row.agrees(quantile) for row in rows) - n_uncertain
-    text = f"{n_agree} of {len(rows)} {what}agree"
-    return text + (f", {n_uncertain} too uncertain to tell" if n_uncertain else "")
-
-
-def is_below_zero(differences: NDArray[np.float64]) -> bool | None:
-    """Return whether the expectation of differences (data set,) is below 0; None if undecided.
-
-    Student's distribution, because the standard error of a few data sets is itself uncertain.
-
-    >>> is_below_zero(np.array([-1.0, -1.1, -0.9])), is_below_zero(np.array([1.0, 1.1, 0.9]))
-    (True, False)
-    >>> is_below_zero(np.array([-0.9, -0.1, -0.2])) is None  # 1.6 standard errors below 0
-    True
-    """
-    n = len(differences)
-    mean = float(differences.mean())
-    margin = float(student.ppf(CONFIDENCE, n - 1) * differences.std(ddof=1) / math.sqrt(n))
-    if mean < -margin:
-        return True
-    return False if mean > margin else None
-
-
-def all_hold(verdicts: Sequence[bool | None]) -> bool | None:
-    """Return False if one verdict is False, else None if one is undecided, else True."""
-    if False in verdicts:
-        return False
-    return None if None in verdicts else True
