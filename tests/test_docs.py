@@ -30,7 +30,6 @@ from bandgap.evaluation.learning_curve import COLUMNS as CURVE_COLUMNS
 from bandgap.predictions.explanations import COLUMNS as EXPLANATION_COLUMNS
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, P_METAL
 from bandgap.predictions.window import WINDOW_COLUMNS
-from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
 from bandgap.structures.formats import BINARY_SUFFIXES, FORMATS, SUFFIXES
 from bandgap.transfer import METHODS
 from bandgap.transfer.shared.method import Fitting
@@ -179,7 +178,6 @@ def test_every_csv_column_has_a_heading() -> None:
             *WINDOW_COLUMNS,
             *DETAIL_COLUMNS,
             *NEXT_COLUMNS,
-            *DOMAIN_COLUMNS,
             *CURVE_COLUMNS,
             *EXPLANATION_COLUMNS,
         )

@@ -43,8 +43,7 @@ def page() -> None:
     st.caption(text)
     pairs = []
     if baseline is not None:
-        others = [run for run in runs if run.id != baseline.id]
-        frame.warn(text for run in others for text in split_flags(run, baseline))
+        frame.warn(t for run in runs if run.id != picked for t in split_flags(run, baseline))
         pairs = cached_differences((picked, *(run.id + run.label for run in runs)), runs, baseline)
     run_table(rows, labels=labels, data=data, runs=runs, pairs=pairs)
     if len(rows) < FEWEST_RUNS:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import platformdirs
 
-from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -150,13 +149,6 @@ def calculation_paths(home: Home, dataset_id: str) -> tuple[Path, Path]:
     """Return the paths of what was read from calculations: table (JSON), structures (extXYZ)."""
     folder = home.dataset_folder(dataset_id)
     return folder / "calculations.json", folder / "calculations.extxyz"
-
-
-def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:
-    """Return the paths of a data set's domain check by a source: table (CSV) and summary (JSON)."""
-    stem = f"domain-{fingerprint({'source': source})[:16]}"
-    folder = home.dataset_folder(dataset_id)
-    return folder / f"{stem}.csv", folder / f"{stem}.json"
 
 
 def open_home(folder: Path | str | None = None) -> Home:

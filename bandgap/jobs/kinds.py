@@ -39,7 +39,6 @@ KINDS: Final[Mapping[str, JobKind]] = {
     "read_calculations": JobKind("reading of calculations", reads_files=True),
     "label_calculations": JobKind("check", reads_files=True),
     "shapes": JobKind("reading", reads_files=True),
-    "domain": JobKind("comparison"),
     "transfer": JobKind("training", lane="long", fills_disk=True),
     "predict": JobKind("prediction", fills_disk=True),
     "propose": JobKind("proposal of molecules", lane="long", fills_disk=True),

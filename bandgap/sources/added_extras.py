@@ -12,7 +12,6 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.foundation.replacement import replaced_folder
-from bandgap.sources.domain import DOMAIN, save_domain
 from bandgap.sources.extras import used_features, used_rows
 from bandgap.sources.held_back import rows_to_learn
 from bandgap.sources.joint import with_head_extras
@@ -40,8 +39,8 @@ def add_extras_run(
 
     Extras that its settings already ask for are recomputed. In a source of several sets, every
     network gets those of the outputs of these sets; other outputs are not changed. In a source of
-    one set, the keys and distances that show an overlap with a target, and the directions of its
-    domain, are written if they are missing.
+    one set, the keys and distances that show an overlap with a target are written if they are
+    missing.
 
     Parameters
     ----------
@@ -115,8 +114,6 @@ def add_extras_run(
             save_keys(
                 changed, keys_of(table.records), StoredDistances.of(table.near_copies).arrays()
             )
-        if not (changed / DOMAIN).is_file():
-            save_domain(changed, [table], source.descriptor)
     return path
 
 

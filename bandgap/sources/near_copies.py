@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bandgap.sources.domain import shipped_records
 from bandgap.sources.overlap import load_arrays
+from bandgap.sources.shipped_structures import shipped_records
 from bandgap.structures import StructureRecord
 from bandgap.structures.near_copies import ARRAY_NAMES, StoredDistances, has_near_copy
 from bandgap.structures.same_crystals import N_NEAREST

@@ -20,7 +20,6 @@ from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.sources.added_extras import add_to_heads
-from bandgap.sources.domain import save_domain
 from bandgap.sources.held_back import predicted_eV, rows_to_learn
 from bandgap.sources.joint import Head, SourceSet, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig, SourceModel
@@ -144,7 +143,6 @@ def train_source_folder(
     with replaced_result(Path(out), kind="source") as folder:
         save_source(folder, source, references=table.records, entries=entries)
         save_keys(folder, keys_of(table.records), StoredDistances.of(table.near_copies).arrays())
-        save_domain(folder, [table], descriptor)
     return Path(out)
 
 
@@ -279,7 +277,6 @@ def train_sources_run(
     with replaced_result(Path(out), kind=KIND) as folder:
         save_sources(folder, models, references=references, training=training, entries=entries)
         save_keys(folder, keys_of(records), StoredDistances.of(structures).arrays())
-        save_domain(folder, list(tables.values()), descriptor)
     add_to_heads(open_sources(out), tables, device=device, progress=progress)
     return Path(out)
 

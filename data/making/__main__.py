@@ -92,7 +92,6 @@ def make_inorganic(
     from bandgap.datasets.table import LabelledSet
     from bandgap.runs.requests import SourceRequest
     from bandgap.runs.source import train_source_run
-    from bandgap.sources.domain import DOMAIN
     from data.making.materials_project import ATTRIBUTION, LICENCE, make_inorganic_demo
     from data.making.shipping import SOURCE_MODEL, seal_source_model
 
@@ -112,8 +111,6 @@ def make_inorganic(
             cache=descriptor_cache(),
             progress=progress,
         )
-    # 6 MB that are recomputed from the source's structures when they are needed.
-    (out / SOURCE_MODEL / DOMAIN).unlink()
     seal_source_model(out, how=HOW)
     typer.echo(f"The data are in {out}.")
 

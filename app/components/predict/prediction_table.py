@@ -79,7 +79,7 @@ def page_frame(rows: pd.DataFrame, *, learned: Collection[str] = ()) -> pd.DataF
             for record in records
         ],
         note=[_note(record, learned) for record in records],
-    )
+    ).astype({"interval": "str", "note": "str"})
     if P_METAL in frame:
         frame["mean_eV"] = frame["mean_eV"].mask(frame[P_METAL] >= THRESHOLD)
     for name in {P_METAL, "p_window", "nearest_percentile"}.intersection(frame):

@@ -30,7 +30,6 @@ TASKS: Mapping[str, Task] = {
     "read_calculations": calculations.read_calculations,
     "label_calculations": calculations.label_calculations,
     "shapes": data.shapes,
-    "domain": data.domain,
     "transfer": transfer.transfer,
     "predict": prediction.predict,
     "propose": proposing.propose,

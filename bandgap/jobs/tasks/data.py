@@ -1,8 +1,7 @@
-"""Jobs about data sets: verdicts, demo, folder of the server, shapes, comparison with a source."""
+"""Jobs about data sets: verdicts, demo, folder of the server, shapes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,11 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.disk import check_quota
-from bandgap.jobs.home import Home, domain_paths, shapes_path
+from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.server_files import files_of
-from bandgap.jobs.sources import source_path
-from bandgap.jobs.tasks.records import Work, read_records, spool_records, verdict
+from bandgap.jobs.tasks.records import Work, spool_records, verdict
 from bandgap.jobs.uploaded_gaps import store_gaps
 from bandgap.structures.shapes import Shape, save_shapes
 
@@ -139,30 +137,3 @@ def write_shapes(
             yield shape_of(record)
 
     save_shapes(shapes_path(home, dataset_id), shapes_with_progress())
-
-
-def domain(work: Work) -> dict[str, Any]:
-    """Compare every structure of a data set with a source model's training structures.
-
-    Writes a table (CSV) and its summary (JSON).
-    """
-    from bandgap.foundation.csv_tables import csv_text
-    from bandgap.foundation.replacement import write_whole
-    from bandgap.sources.domain import judge
-    from bandgap.sources.near_copies import near_copies_in_source
-
-    source = work.job.payload["source"]
-    folder = Path(source_path(work.library, work.job.workspace, source))
-    records = read_records(work.library, work.dataset, progress=work.progress)
-    table, summary = judge(folder, records, cache=work.cache, progress=work.progress)
-    summary["near_copies"] = near_copies_in_source(folder, records)
-    table_path, summary_path = domain_paths(work.home, work.dataset.id, source)
-    summary_path.unlink(missing_ok=True)  # written last: where it exists, the table is complete
-    write_whole(table_path, csv_text(table))
-    write_whole(summary_path, json.dumps(summary))
-    return {
-        "n": len(table),
-        "far": summary["far"],
-        "unseen": len(summary["unseen"]),
-        "near_copies": summary["near_copies"],
-    }

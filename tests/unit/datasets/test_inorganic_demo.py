@@ -18,8 +18,6 @@ from bandgap.datasets.demo import (
     read_demo_manifest,
 )
 from bandgap.datasets.gaps import levels_of_records
-from bandgap.descriptors.cache import DescriptorCache
-from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.structures.formula import reduced_formula
@@ -128,18 +126,3 @@ def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
         np.testing.assert_allclose(volumes, [cells[i] for i in demo.table["id"]], rtol=1e-4)
         both = demo.table["id"].map(table["has_C_and_H"])
         assert both.nunique() == 1
-
-
-@pytest.mark.soak
-def test_source_judges_crystals_by_its_training_crystals(demos, tmp_path):
-    target = demos["target"]
-    table, summary = judge(
-        inorganic_source_folder(), target.records[:12], cache=DescriptorCache(tmp_path)
-    )
-    learned = demos["source"].table["id"][demos["source"].table["part"] != HELD_OUT]
-    assert summary["n_known"] == 1_000 and set(table["nearest"]) <= set(learned)
-    records = zip(demos["source"].records, demos["source"].table["part"], strict=True)
-    species = {
-        symbol for record, part in records if part != HELD_OUT for symbol in record.atoms.symbols
-    }
-    assert summary["unseen"] == {} and set(summary["species"]) == species

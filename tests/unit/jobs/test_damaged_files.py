@@ -38,7 +38,6 @@ from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 from bandgap.predictions.store import load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import load_run
-from bandgap.sources.domain import load_domain
 from bandgap.sources.overlap import load_keys
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source
@@ -229,7 +228,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
         "source": Stored(
             source_folder, (MANIFEST, *weights), lambda f: load_source(f, verify=False)
         ),
-        "domain of a source": Stored(source_folder, weights, load_domain),
         "keys of a source": Stored(source_folder, weights, load_keys),
         "run": Stored(run, (MANIFEST, *draws), lambda f: load_run(f, verify=False)),
     }
@@ -243,7 +241,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
         "calibrator",
         "shapes",
         "source",
-        "domain of a source",
         "keys of a source",
         "run",
     ],

@@ -196,7 +196,6 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
             jobs.submit("label_calculations", dataset=labelled.id, level_of_theory="PBE"),
             RUNS.add_archive(jobs.store, jobs.library, WS, archive, name="run"),
             jobs.submit("check", dataset=dataset.id),
-            jobs.submit("domain", dataset=dataset.id, source=source),
             add_folder(jobs.store, jobs.library, WS, folder),
             jobs.submit("import_folder", dataset=offered.id, entry="water.xyz"),
             jobs.submit("import_demo", dataset=demo.id),

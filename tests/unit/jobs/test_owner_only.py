@@ -94,7 +94,6 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(
                 source=source, dataset=learned, hidden=(6, 4), max_epochs=3, device="cpu"
             ),
         ),
-        submitted(home, "domain", learned, dataset=learned, source="toy"),
     ]
     library.add_run(
         WS,

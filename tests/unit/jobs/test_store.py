@@ -48,7 +48,7 @@ def start(store: JobStore, **more: bool) -> Job:
 
 
 def test_start_gives_the_active_or_finished_job_about_the_subject(store: JobStore) -> None:
-    other = store.submit(WS, "domain", title="another kind", payload={}, subject="d")
+    other = store.submit(WS, "shapes", title="another kind", payload={}, subject="d")
     first = start(store)
     assert first.id != other.id and start(store).id == first.id
     store.end(first.id, "finished")
@@ -57,7 +57,7 @@ def test_start_gives_the_active_or_finished_job_about_the_subject(store: JobStor
     assert again.id != first.id and start(store, again=True).id == again.id
     store.end(again.id, "failed")
     assert start(store).id not in (first.id, again.id)
-    assert store.latest(WS, "d", "domain") == other
+    assert store.latest(WS, "d", "shapes") == other
 
 
 def test_claim_takes_the_oldest_first_and_none_when_empty(store: JobStore) -> None:

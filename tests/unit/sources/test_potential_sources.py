@@ -16,7 +16,6 @@ from bandgap.networks.variational import VariationalConfig
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows
-from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.sources.training import train_source_folder
 from bandgap.transfer import METHODS
@@ -96,16 +95,3 @@ def test_every_method_transfers_from_such_a_source_and_reproduces_its_test_predi
     np.testing.assert_allclose(predictions.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
     card = json.loads((tmp_path / "manifest.json").read_text())["source"]["card"]
     assert card["potential"] == potential_card_text("chgnet")
-
-
-def test_domain_names_elements_that_the_source_does_not_know(folder, world, cache):
-    table, summary = judge(
-        folder, [world.source_records[0], world.foreign, world.broken], cache=cache
-    )
-    judgements = table["judgement"].tolist()
-    assert judgements[0] == "inside"
-    assert "contains Si, never seen by the source model" in judgements[1]
-    assert judgements[2] == "refused"
-    # Unlike a descriptor with species, this one describes silicon too.
-    assert summary["n"] == 2
-    assert table["distance"][0] < 1e-5 < table["distance"][1]

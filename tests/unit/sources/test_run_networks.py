@@ -16,7 +16,6 @@ from bandgap.runs.refit import refit_run
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
-from bandgap.sources.domain import judge
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.sets import open_sources
 from bandgap.storage.manifests import read_manifest
@@ -83,9 +82,3 @@ def test_refit_from_another_source_is_refused(run_folder: Path, tmp_path: Path) 
 def test_run_that_is_no_shipped_model_is_no_source(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"is a run, and a source model is expected.*: pbe"):
         transfer_run(run_folder, _labelled(25), TransferRequest(n=20), out=tmp_path / "run")
-
-
-def test_structures_are_compared_with_those_of_the_model() -> None:
-    table, summary = judge(MODEL, _labelled(3).records)
-    assert list(table["judgement"]) != ["refused"] * 3
-    assert len(summary["species"]) == 86
