@@ -1,4 +1,4 @@
-"""Parts of the page Compare below its table: warnings, differences and settings."""
+"""Parts of the page Compare below its table: differences and settings."""
 
 import math
 from collections.abc import Sequence
