@@ -107,7 +107,7 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(
     work_all(home)
     done.append(submitted(home, "predict", new, run=run, dataset=new, name="new"))
     work_all(home)
-    assert [JobStore(home).job(WS, job.id).state for job in done] == ["finished"] * 4
+    assert [JobStore(home).job(WS, job.id).state for job in done] == ["finished"] * 3
 
     lasting = transfer_payload(run="f" * 36, dataset=learned, method="bnn", settings=LONG, **SPLIT)
     submitted(home, "transfer", "lasting", **lasting)
