@@ -4,9 +4,10 @@ A descriptor without a block is read without the module of this block.
 """
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from annotated_types import Interval
@@ -23,6 +24,12 @@ ElectronLevels = Literal[
     "Hueckel-molecules",
     "GFN1-xTB-and-Hueckel",
 ]
+# How to install tblite, as the end of a sentence.
+INSTALL_LEVELS: Final = (
+    "it has no wheels for Windows, so run bandgap on Linux, also in WSL"
+    if sys.platform == "win32"
+    else "run `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
+)
 
 
 @dataclass(frozen=True)

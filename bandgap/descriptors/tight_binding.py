@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.descriptors.block_settings import INSTALL_LEVELS
 from bandgap.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -145,8 +146,7 @@ def _tblite() -> Any:
         from tblite.interface import Calculator
     except ImportError:
         raise ConfigError(
-            "Electron levels need the package tblite, which is not installed. Install it by "
-            "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README, "
-            "or leave the levels out."
+            "Electron levels need the package tblite, which is not installed: "
+            f"{INSTALL_LEVELS}, or leave the levels out."
         ) from None
     return Calculator

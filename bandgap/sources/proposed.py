@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.block_settings import INSTALL_LEVELS, ElectronLevels
 from bandgap.descriptors.electron_levels import (
     BOTH,
     HUECKEL,
@@ -38,9 +38,6 @@ NON_METALS: Final = frozenset(["H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl
 LAYERS: Final = "btl_pcp_pe"
 FEATURES: Final = "feature_gp"
 WITHOUT_SOURCE: Final = "stacking"
-INSTALL_LEVELS: Final = (
-    "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
-)
 
 
 @dataclass(frozen=True)
@@ -381,7 +378,7 @@ def _gain_of_levels(
     of_what = "the molecules in each crystal" if levels == MOLECULES else "every structure"
     return (
         f"With {METHOD} levels of {of_what} it was {row.text}{comparison} ({row.conditions}): "
-        f"install them by {INSTALL_LEVELS}."
+        f"they need tblite: {INSTALL_LEVELS}."
     )
 
 

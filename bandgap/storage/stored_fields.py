@@ -132,6 +132,8 @@ class _Reader:
     def _read(self, hint: Any, path: str, plain: Any) -> Any:
         options = get_args(hint)
         origin = get_origin(hint) or hint
+        # NDArray of NumPy 2.5 is an alias by the statement `type`.
+        origin = get_origin(getattr(origin, "__value__", None)) or origin
         if origin in (Union, UnionType):
             return self._read(_option(options, plain), path, plain)
         if origin in (np.ndarray, Tensor):

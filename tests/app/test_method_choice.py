@@ -154,7 +154,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     second = "Fast" if method == "btl_pcp_pe" else "Shows layers"
     assert roles == ["**Recommended**", f"**{second}**", "**Baseline**"]
     reasons = next(text.proto.help for text in at.markdown if text.value == "**Recommended**")
-    assert ("install them by `pip install" in reasons) == (not installed)
+    assert ("they need tblite: run `pip install" in reasons) == (not installed)
     assert ("RMSE 0.38 to 0.40 eV" in reasons) == (installed and levels)
     assert not levels_left_out(at)
     assert f"More methods ({len(METHODS) - 3})" in [box.label for box in at.expander]

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.components.shared import stores, words
 from app.components.shared.guide_links import help_link
 from bandgap.datasets.units import states_unit
-from bandgap.descriptors.block_settings import ElectronLevels
+from bandgap.descriptors.block_settings import INSTALL_LEVELS, ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, METHOD, MOLECULES, SUPERCELL
 from bandgap.evaluation.result_verdict import FEWEST_JUDGED
 from bandgap.foundation.quantities import Quantity
@@ -253,7 +253,4 @@ _FEATURES_HELP = (
     "embeddings of another program. Learned from beside the descriptor or alone, without a source "
     "model; predictions need the same columns."
 )
-_LEVELS_MISSING = (
-    " Tight binding is not installed on this server: `pip install -c constraints.txt '.[xtb]'` in "
-    "the folder of bandgap's README."
-)
+_LEVELS_MISSING = f" tblite is not installed on this server: {INSTALL_LEVELS}."

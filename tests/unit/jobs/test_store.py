@@ -212,6 +212,7 @@ def test_database_of_another_schema_is_refused(tmp_path: Path, version: int) -> 
     Database(path)
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
     message = rf"another version of bandgap \(schema {version}; this version reads schema 1\)"
     with pytest.raises(StoreError, match=message):
         Database(path)

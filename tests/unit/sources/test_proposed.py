@@ -104,7 +104,7 @@ def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_ins
     assert with_levels.gain == ""
     gain = (
         "With GFN1-xTB levels of every structure it was 0.38 to 0.40 eV instead of 0.52 to 0.60 eV "
-        "(100 labelled, 760 held out, with xtb): install them by `pip install"
+        "(100 labelled, 760 held out, with xtb): they need tblite: run `pip install"
     )
     assert gain in without.gain
     for proposal in (with_levels, without):

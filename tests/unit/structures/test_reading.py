@@ -220,12 +220,13 @@ def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe.cif")
     paths = [tmp_path / "gone.cif", tmp_path / "empty", tmp_path / "pipe.cif", "nul\0name.cif"]
-    assert [r.problem for r in read_paths(paths)] == [
+    *problems, null = [r.problem for r in read_paths(paths)]
+    assert problems == [
         "there is no such file",
         "no files in the folder",
         "not a file but a device or a pipe",
-        "the file cannot be opened (embedded null byte)",
     ]
+    assert null.startswith("the file cannot be opened (") and "embedded null" in null
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import sqlite3
 import struct
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.unit.structures.samples import ase_db
 
 def changed(*statements: str, values: tuple[object, ...] = ()) -> bytes:
     """A database of ASE after some statements of SQL."""
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(ase_db())
         for statement in statements:
             db.execute(statement, values)
@@ -70,7 +71,7 @@ def test_view_instead_of_the_table_is_refused():
 
 def test_columns_that_the_database_computes_are_refused_at_once() -> None:
     """A database whose last column takes each one before it twice needs 2^24 steps."""
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(ase_db())
         db.execute("ALTER TABLE systems RENAME TO plain")
         columns = ["id INTEGER PRIMARY KEY", "key_value_pairs", "positions", "cell", "pbc"]
@@ -142,7 +143,7 @@ def test_database_that_is_cut_off_or_of_another_kind_is_refused():
     assert record.problem.startswith("a damaged database (") and record.problem.endswith(
         "Is the file cut off?"
     )
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.execute("CREATE TABLE other (x)")
         (record,) = read_structures(db.serialize(), "a.db")
     assert record.problem == f"a database is not opened. Accepted: {ACCEPTED}."
