@@ -1,144 +1,153 @@
-"""Estimate the time of a transfer or a training by the last ones of this server.
+"""Estimate the time of a job: by measured rates, and by what jobs like it took on this server.
 
-Before the first transfer with a method, its cost on the demo data counts
-(`bandgap.transfer.shared.cost`), which may be off by a factor of two or more on another machine.
+The rates are those of one core: of describing structures here, of a fit in the cost of its method
+(`bandgap.transfer.shared.cost`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
+from bandgap.descriptors.electron_levels import HUECKEL, METHOD, MOLECULES
 from bandgap.foundation.damage import parse_json
 from bandgap.jobs.database import row_damage_reported
+from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.library import Library
 from bandgap.jobs.resuming import chain_iterations
+from bandgap.jobs.sources import stored_potentials
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import SourceRequest, TransferRequest
+from bandgap.sources.cards import NO_SOURCE
 
-START_S = 8.0  # a new process, its imports, reading structures and writing the run
-LAST_RUNS = 5
-SPREAD = 2.0  # factor up and down without past runs
-SPREAD_WITH_RUNS = 1.3
+START_S: Final = 5.0  # a new process, its imports and writing the result
+LAST_RUNS: Final = 5
+PAST_JOBS: Final = 60
+# Seconds to describe a structure, and each of its atoms.
+FEATURES_S: Final = (0.004, 0.0002)
+POTENTIALS_S: Final = {"chgnet": (0.012, 0.0006), "sevennet": (0.025, 0.0025)}
+LEVELS_S: Final = {
+    "none": (0.0, 0.0),
+    METHOD: (0.0, 0.0015),
+    MOLECULES: (0.09, 0.0),
+    HUECKEL: (0.005, 0.0002),
+}
+CRYSTAL_LEVELS_S: Final = (0.0, 0.04)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds that a job will take, and the number of past jobs behind them; 0 for a cost alone."""
+    """Seconds that a job will take, and the number of past jobs behind them; 0 for rates alone."""
 
     seconds: float
     runs: int = 0
 
-    @property
-    def range_s(self) -> tuple[float, float]:
-        """Range in seconds within which the time will probably be."""
-        spread = SPREAD_WITH_RUNS if self.runs else SPREAD
-        return self.seconds / spread, self.seconds * spread
 
+class JobTimes:
+    """Estimated times of jobs on this server; what they need is read from the store once.
 
-@dataclass(frozen=True)
-class FinishedJob:
-    """Payload and result of a finished job, and its duration."""
-
-    payload: Mapping[str, Any]
-    result: Mapping[str, Any]
-    seconds: float
-
-
-class TransferTimes:
-    """Estimated times of transfers on this server; what they need is read from the store once.
-
-    Past transfers are those of all workspaces, without those that resumed from a checkpoint.
+    Past jobs are those of all workspaces, without transfers that resumed from a checkpoint.
     """
 
     def __init__(self, jobs: JobStore, library: Library) -> None:
+        self._jobs = jobs
+        self._library = library
         self._methods = library.methods()
-        with row_damage_reported("job"):
-            self._past = [
-                (TransferRequest.of(job.payload["request"]), job.seconds)
-                for job in finished_jobs(jobs, "transfer")
-                if not job.result.get("resumed")
-            ]
+        self._system = library.system() or SystemEntry()
+        self._described: dict[object, int] = {}  # structures by their data set and features
+        self._potentials = cache(partial(stored_potentials, library))
+        self._size = cache(self._read_size)
+        self._past = cache(self._read_past)
 
-    def estimate(
-        self, request: TransferRequest, *, iterations: int | None = None
-    ) -> Estimate | None:
-        """Return the time of a transfer, None for a method without a cost.
+    def transfer(self, dataset: str, source: str, request: TransferRequest) -> Estimate | None:
+        """Return the time of a transfer of a source model to a data set, as `estimate` does."""
+        payload = {"dataset": dataset, "source": source, "request": request.to_values()}
+        return self.estimate("transfer", payload)
 
-        It is that of the method's cost times the median ratio of the last transfers with the method
-        to their costs. `iterations` are those of each chain, the request's own by default.
+    def estimate(self, kind: str, payload: Mapping[str, Any]) -> Estimate | None:
+        """Return the time of a job, None where neither rates nor past jobs tell it.
+
+        Above `START_S` it is the work of the job times the median of what the last jobs that are
+        like it took for theirs.
         """
-        method = self._methods.get(str(request.method))
-        if method is None or (cost := method.cost) is None:
+        past = self._past(kind)
+        like, work = self._work(kind, payload)
+        rates = [rate for past_like, rate in past if past_like == like][-LAST_RUNS:]
+        if not work or not (rates or kind == "transfer"):
             return None
+        return Estimate(START_S + work * median(rates or [1.0]), len(rates))
 
-        def cost_s(transfer: TransferRequest, iterations: int | None = None) -> float:
-            length = iterations or chain_iterations(transfer.settings)
-            return START_S + cost.seconds(transfer.n or 0, length)
+    def _read_past(self, kind: str) -> list[tuple[object, float]]:
+        """Return what the last finished jobs are like, and their seconds for their work."""
+        rows = self._jobs.database.rows(
+            "SELECT payload, result, finished - started AS seconds FROM job WHERE kind = ?"
+            " AND state = 'finished' AND started ORDER BY finished DESC LIMIT ?",
+            kind,
+            PAST_JOBS,
+        )
+        past = []
+        with row_damage_reported("job"):
+            for row in reversed(rows):
+                payload, result = (
+                    dict(parse_json(row[name], what=name)) for name in ("payload", "result")
+                )
+                like, work = self._work(kind, payload)
+                if work and not result.get("resumed"):
+                    past.append((like, max(row["seconds"] - START_S, 0.0) / work))
+                if kind == "transfer":
+                    key, n, _ = self._features(payload)
+                    self._described[key] = max(n, self._described.get(key, 0))
+        return past
 
-        ratios = [s / cost_s(past) for past, s in self._past if past.method == request.method]
-        ratios = ratios[:LAST_RUNS]
-        return Estimate(cost_s(request, iterations) * median(ratios or [1.0]), len(ratios))
+    def _work(self, kind: str, payload: Mapping[str, Any]) -> tuple[object, float]:
+        """Return what a job is like, and its work; 0 where it is not known.
 
+        The work of a transfer is its seconds by the rates, that of a training its atoms times
+        epochs; other jobs of a kind are alike.
+        """
+        if kind == "train_source":
+            training = SourceRequest.of(payload["request"])
+            n, atoms, _ = self._size(payload.get("dataset", ""))
+            extras = training.variational, training.snapshots is None
+            like = (training.network, *extras, payload.get("file"))
+            return like, training.max_epochs * (1.0 if like[-1] else n * atoms)
+        if kind != "transfer":
+            return None, 1.0
+        request = TransferRequest.of(payload["request"])
+        method = self._methods.get(str(request.method))
+        if method is None or method.cost is None:
+            return None, 0.0
+        key, n, structure_s = self._features(payload)
+        n_new = max(n - self._described.get(key, 0), 0)
+        fit_s = method.cost.seconds(request.n or 0, chain_iterations(request.settings))
+        return request.method, n_new * structure_s + fit_s
 
-def estimate_training(
-    jobs: JobStore, request: SourceRequest, *, n_atoms: int, device: str
-) -> Estimate | None:
-    """Return the time of a training with all epochs that it allows, by its atoms times epochs.
+    def _features(self, payload: Mapping[str, Any]) -> tuple[object, int, float]:
+        """Return data and features of a transfer, and its structures with the seconds of each.
 
-    None before the first training on this device with the same kind of network and the same extras.
-    """
+        With a potential all labelled structures are described, otherwise those of the split.
+        """
+        request = TransferRequest.of(payload["request"])
+        source = payload["source"]
+        n_labelled, atoms, periodic = self._size(payload["dataset"])
+        names = request.preset or " ".join(self._system.potentials)
+        if source != NO_SOURCE:
+            names = self._potentials(source)
+        levels = request.levels or "none"
+        potentials = [rate for name, rate in POTENTIALS_S.items() if name in names]
+        rates = [FEATURES_S, LEVELS_S.get(levels, LEVELS_S[METHOD]), *potentials]
+        if periodic and levels not in ("none", HUECKEL, MOLECULES):
+            rates.append(CRYSTAL_LEVELS_S)
+        n = n_labelled if potentials else (request.n or 0) + (request.n_test or 0)
+        seconds = sum(structure_s + atoms * atom_s for structure_s, atom_s in rates)
+        return (payload["dataset"], source, levels, names), n, seconds
 
-    def kind_of(past: SourceRequest, device: str) -> tuple[object, ...]:
-        return device, past.network, past.variational, past.snapshots is None
-
-    with row_damage_reported("job"):
-        rates = [
-            max(job.seconds - START_S, 0.0) / max(work["atoms"] * work["epochs"], 1)
-            for job in finished_jobs(jobs, "train_source")
-            if (work := job.result.get("work"))
-            and kind_of(SourceRequest.of(job.payload["request"]), work["device"])
-            == kind_of(request, device)
-        ][:LAST_RUNS]
-    if not rates:
-        return None
-    return Estimate(START_S + median(rates) * n_atoms * request.max_epochs, len(rates))
-
-
-def atoms_of_file(jobs: JobStore, name: str) -> int | None:
-    """Return the atoms in a file of the server by the last training from it, None before that."""
-    counts = (
-        int(job.result["work"]["atoms"])
-        for job in finished_jobs(jobs, "train_source")
-        if job.result.get("work") and job.payload.get("file") == name
-    )
-    return next(counts, None)
-
-
-def labelled_atoms(library: Library, dataset: str) -> int:
-    """Return the number of atoms in the usable structures of a data set that have a gap."""
-    (row,) = library.database.rows(
-        "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL "
-        "AND status != 'refused'",
-        dataset,
-    )
-    return int(row[0])
-
-
-def finished_jobs(jobs: JobStore, kind: str, *, limit: int = 60) -> list[FinishedJob]:
-    """Return the last finished jobs of a kind, of all workspaces, the newest first."""
-    rows = jobs.database.rows(
-        "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
-        " AND started ORDER BY finished DESC LIMIT ?",
-        kind,
-        limit,
-    )
-    with row_damage_reported("job"):
-        return [
-            FinishedJob(
-                dict(parse_json(row["payload"], what="payload")),
-                dict(parse_json(row["result"], what="result")),
-                max(row["finished"] - row["started"], 0.0),  # below 0 where the clock was set
-            )
-            for row in rows
-        ]
+    def _read_size(self, dataset: str) -> tuple[int, float, bool]:
+        """Return the number of labelled structures, their mean atoms, and if one is a crystal."""
+        ((n, atoms, periodic),) = self._library.database.rows(
+            "SELECT count(*), coalesce(avg(n_atoms), 0), coalesce(max(periodic), 0) FROM structure"
+            " WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
+            dataset,
+        )
+        return n, atoms, bool(periodic)

@@ -1,20 +1,17 @@
 """The place of a waiting job in its lane, and when it will probably start.
 
-The start is the sum of the estimated times of the jobs before it: for transfers by
-`bandgap.jobs.estimates`, for other jobs the median of the last finished jobs of their kind. Jobs of
-other workspaces count, but only their times are shown.
+The start is the sum of the estimated times of the jobs before it (`bandgap.jobs.estimates`). Jobs
+of other workspaces count, but only their times are shown.
 """
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from statistics import median
 from typing import TypeVar
 
-from bandgap.jobs.estimates import LAST_RUNS, TransferTimes, finished_jobs
+from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
-from bandgap.runs.requests import TransferRequest
 
 T = TypeVar("T")
 
@@ -41,16 +38,17 @@ class QueuePlace:
 def queue_place(jobs: JobStore, library: Library, job: Job) -> QueuePlace:
     """Return the place of a waiting job and the seconds until it probably starts."""
     jobs_before = jobs.jobs_before(job)
+    times = JobTimes(jobs, library)
     now = time.time()
     wait_s = 0.0
     at_least = False
     for job_before in jobs_before:
-        estimate_s = _estimated_seconds(jobs, library, job_before)
+        estimate = times.estimate(job_before.kind, job_before.payload)
         elapsed_s = now - job_before.started if job_before.started else 0.0
-        if estimate_s is None or estimate_s < elapsed_s:
+        if estimate is None or estimate.seconds < elapsed_s:
             at_least = True
         else:
-            wait_s += estimate_s - elapsed_s
+            wait_s += estimate.seconds - elapsed_s
     return QueuePlace(len(jobs_before), wait_s, at_least)
 
 
@@ -76,12 +74,3 @@ def active_first(items: Iterable[T], job_of: Callable[[T], Job | None]) -> list[
         else:
             running.append(item)
     return [*running, *reversed(waiting), *ended]
-
-
-def _estimated_seconds(jobs: JobStore, library: Library, job: Job) -> float | None:
-    """Return the estimated time of a job, None where there is no estimate."""
-    if job.kind == "transfer":
-        estimate = TransferTimes(jobs, library).estimate(TransferRequest.of(job.payload["request"]))
-        return None if estimate is None else estimate.seconds
-    past = [ended.seconds for ended in finished_jobs(jobs, job.kind, limit=LAST_RUNS)]
-    return median(past) if past else None

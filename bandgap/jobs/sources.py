@@ -73,6 +73,13 @@ def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, So
     return sources
 
 
+def stored_potentials(library: Library, source_id: str) -> str:
+    """Return the names of the potentials in the features of a source model that is not shipped."""
+    manifest, _ = _manifest(library.home.folder / "sources" / source_id)
+    descriptor = manifest.get("descriptor", {})
+    return f"{descriptor.get('potential')} {descriptor.get('second_potential')}"
+
+
 def source_path(library: Library, workspace: str, source_id: str) -> str:
     """Return the folder of a source model of this workspace.
 

@@ -65,7 +65,7 @@ METHOD: Final = Method(
         "Samples all layers around the source model. The data decide how far each layer moves."
     ),
     duration="about 1 minute for 200 crystals on 2 cores",
-    cost=Cost(35, 60, sampler="auto"),
+    cost=Cost(35, 60, coordinates="partially centred"),
     config=BtlPcpPeConfig,
     fit=fit,
     resumable=True,

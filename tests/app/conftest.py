@@ -167,7 +167,7 @@ def empty_workspace(folder: Path) -> Workspace:
             "BTL-PCP",
             "Samples all layers.",
             duration="a minute",
-            cost=Cost(35, 60, "auto"),
+            cost=Cost(35, 60, "partially centred"),
             settings=sampler,
         ),
         "fine_tune": MethodEntry(

@@ -203,7 +203,7 @@ def test_estimate_rests_on_earlier_trainings_of_the_server(
     visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
     text = texts(visit("sources", ws=trained_source[0].id))
-    assert "It rests on 1 earlier training on this server." in text
+    assert "by 1 earlier run of the same kind on this server" in text
 
 
 def test_running_training_shows_progress_and_can_be_cancelled(

@@ -127,10 +127,10 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(
     def total() -> Any:
         return next(c for c in at.caption if c.value.startswith("About ") and c.value[-1] == ".")
 
-    assert "by costs measured on two cores of another machine, without a GPU." in total().proto.help
+    assert "by rates measured on another machine, without a GPU;" in total().proto.help
     slow = total().value
     tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False)
-    assert (slow, total().value) == ("About 1 min 30 s.", "About 10 s.")
+    assert (slow, total().value) == ("About 1 min 20 s.", "About 5 s.")
     tick(at, "Fine-tuning", on=False)
     assert at.error[0].value == "No method is chosen. Tick at least one."
 

@@ -55,27 +55,18 @@ def test_names_from_users_are_shown_unchanged():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
 
 
-def test_help_on_a_first_estimate_has_its_range_and_what_it_rests_on():
-    assert estimate_words.estimate_help([Estimate(33.0)]) == (
-        "About 35 s (15 s to 1 min), by costs measured on two cores of another machine, without a "
-        "GPU. Descriptors and electron levels that are computed for the first time take longer: "
-        "some milliseconds an atom with a potential or with tight binding."
-    )
-
-
-def test_estimate_of_several_methods_is_their_sum():
-    assert estimate_words.estimate_help([Estimate(260.0, 3), Estimate(130.0, 1)]) == (
-        "About 6 min 30 s (5 min to 8 min 30 s), by 4 earlier runs of the same kind on this server."
-    )
-
-
-def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
-    assert estimate_words.source_sentence(Estimate(130.0, 2), epochs=150) == (
-        "Estimated time: about 2 min (1 min 30 s to 3 min) if all 150 epochs are needed; training "
-        "ends earlier when the error on held-out structures no longer falls. It rests on 2 earlier "
-        "trainings on this server."
-    )
-    assert "not known before the first training" in estimate_words.source_sentence(None, epochs=1)
+@pytest.mark.parametrize(
+    "estimates, text",
+    [
+        ([Estimate(33.0)], "About 35 s, by rates measured on another machine, without a GPU; "),
+        (
+            [Estimate(76.0, 3), Estimate(70.0, 1)],
+            "About 2 min 30 s, by 4 earlier runs of the same kind on this server; ",
+        ),
+    ],
+)
+def test_help_on_an_estimate_has_the_sum_and_what_it_rests_on(estimates, text):
+    assert estimate_words.estimate_help(estimates).startswith(text)
 
 
 def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -> None:

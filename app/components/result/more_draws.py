@@ -1,7 +1,6 @@
 """The button that adds as many draws to a run as its intervals need."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
@@ -14,11 +13,12 @@ from app.components.shared.actions import carry_out
 from app.components.shared.estimate_words import rounded
 from app.components.shared.run_files import RunFiles
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.jobs.estimates import TransferTimes
+from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.more_draws import can_continue, extended_request
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.starting import start_transfer
 from bandgap.runs.requests import TransferRequest
+from bandgap.transfer.shared.cost import Coordinates
 
 # Effective draws below which R-hat and intervals are unreliable: Vehtari et al. (2021), section 4.
 ENOUGH_DRAWS = 400
@@ -43,8 +43,11 @@ def more_draws(result: RunResult, *, kind: Literal["primary", "secondary"] = "se
         request = extended_request(run.request, sampler, coordinates=coordinates, more=more)
         label = f"{more:,} more draws of each chain"
         help_text = _CONTINUES
-    times = TransferTimes(stores.jobs(), stores.library())
-    if estimate := times.estimate(request, iterations=more if continues else None):
+    timed = request
+    if continues:
+        timed = request.changed(settings={"sampler": {"warmup": 0, "draws": more}})
+    times = JobTimes(stores.jobs(), stores.library())
+    if estimate := times.transfer(run.dataset, run.source, timed):
         label += f" (about {rounded(estimate.seconds)})"
     if st.button(
         label,
@@ -80,11 +83,10 @@ def draws_of(run: RunRow) -> int | None:
     return None if draws is None else int(draws)
 
 
-def coordinates_of(run: RunRow) -> Literal["whitened", "partially centred"] | None:
+def coordinates_of(run: RunRow) -> Coordinates | None:
     """Return the coordinates of the network sampler, None for a method that does not use it."""
     method = stores.library().methods().get(run.method)
-    sampler = "" if method is None or method.cost is None else method.cost.sampler
-    return _COORDINATES.get(sampler)
+    return method.cost.coordinates if method and method.cost else None
 
 
 def with_draws(request: TransferRequest, draws: int) -> TransferRequest:
@@ -106,10 +108,6 @@ def _start(run: RunRow, request: TransferRequest, draws: int, *, extends: str) -
     session.choose("run", started.run)
 
 
-_COORDINATES: Mapping[str, Literal["whitened", "partially centred"]] = {  # by `Cost.sampler`
-    "auto": "partially centred",
-    "whitened": "whitened",
-}
 _CONTINUES = (
     "Sampling continues where this run ended: its draws stay the first ones, and warm-up is not "
     "repeated. The longer run is a new one; the present run stays."

@@ -19,7 +19,7 @@ from app.components.shared.guide_links import help_link
 from bandgap.evaluation.heldout import refit_sentence
 from bandgap.evaluation.result_verdict import State
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.estimates import TransferTimes
+from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.next_step import OF_VERDICT, REFIT_UNJUDGED, Step
 from bandgap.jobs.refitting import request_for_all, start_refit
 from bandgap.jobs.rows import RunRow
@@ -84,8 +84,9 @@ def refit_caption(result: RunResult) -> None:
 def _refit_button(result: RunResult) -> None:
     run = result.run
     n_labels = int(result.files.manifest["data"]["n_labelled"])
-    times = TransferTimes(stores.jobs(), stores.library())
-    estimate = times.estimate(request_for_all(run.request, n_labels))
+    request = request_for_all(run.request, n_labels)
+    times = JobTimes(stores.jobs(), stores.library())
+    estimate = times.transfer(run.dataset, run.source, request)
     time = "" if estimate is None else f" (about {rounded(estimate.seconds)})"
     if st.button(
         f"Refit on all {n_labels:,}{time}",

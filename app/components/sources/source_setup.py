@@ -9,12 +9,12 @@ import streamlit as st
 from app import session
 from app.components.shared import frame, stores, words
 from app.components.shared.actions import carry_out
-from app.components.shared.estimate_words import source_sentence
+from app.components.shared.estimate_words import estimate_help
 from app.components.shared.guide_links import help_link
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.jobs.deletions import make_room
-from bandgap.jobs.estimates import atoms_of_file, estimate_training, labelled_atoms
+from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
 from bandgap.jobs.sources import MAX_NAME
@@ -47,7 +47,7 @@ def source_form() -> None:
             f"{file.name} ({words.size(file.n_bytes)})": file for file in offered_files(folder)
         }
     if choices:
-        _form(choices, usable)
+        _form(choices)
         return
     st.info(
         f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their "
@@ -56,26 +56,26 @@ def source_form() -> None:
 
 
 def _choose_data(
-    choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]
-) -> tuple[dict[str, Any], str, int | None]:
-    """Return the fields of the job that name the data, their name, and their number of atoms."""
+    choices: Mapping[str, Dataset | ServerFile],
+) -> tuple[dict[str, Any], str]:
+    """Return the fields of the job that name the data, and their name."""
     left_column, right_column = st.columns(2)
     data = choices[left_column.selectbox("Labelled structures", list(choices), help=_FILES_HELP)]
     if isinstance(data, Dataset):
-        return {"dataset": data.id}, data.name, _atoms(data.id, usable[data.id])
+        return {"dataset": data.id}, data.name
     level = right_column.selectbox(
         "Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP
     )
-    return {"file": data.name, "level": level}, data.name, atoms_of_file(stores.jobs(), data.name)
+    return {"file": data.name, "level": level}, data.name
 
 
 @st.fragment
-def _form(choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]) -> None:
+def _form(choices: Mapping[str, Dataset | ServerFile]) -> None:
     """Draw the form with its estimated time and its button.
 
     It is a fragment, so that a change runs only the form again.
     """
-    config, data_name, n_atoms = _choose_data(choices, usable)
+    config, data_name = _choose_data(choices)
     left_column, right_column = st.columns(2)
     name = left_column.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data")
     descriptors = {
@@ -98,25 +98,12 @@ def _form(choices: Mapping[str, Dataset | ServerFile], usable: Mapping[str, int]
     missing = preset == MEGNET and not stores.system().graph
     if missing:
         frame.warn([_GRAPH_MISSING])
-    estimate = None
-    if n_atoms is not None:
-        device: Literal["cpu", "cuda"] = "cpu"
-        if stores.system().device.startswith("cuda"):
-            device = "cuda"
-        estimate = estimate_training(stores.jobs(), request, n_atoms=n_atoms, device=device)
-    st.caption(source_sentence(estimate, epochs=request.max_epochs))
+    times = JobTimes(stores.jobs(), stores.library())
+    estimate = times.estimate("train_source", {**config, "request": request.to_values()})
+    st.caption(estimate_help([estimate]) if estimate else _FIRST_TRAINING)
     if st.button("Train the source model", type="primary", disabled=missing):
         source_name = " ".join(name.split()) or f"trained on {data_name}"
         _start(config, request, name=source_name)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _atoms(dataset: str, usable: int) -> int:
-    """Return the number of atoms in a data set's structures.
-
-    `usable`, the number of labelled structures, is part of the key of the cache.
-    """
-    return labelled_atoms(stores.library(), dataset)
 
 
 def _request(preset: str) -> SourceRequest:
@@ -165,6 +152,10 @@ def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> Non
     carry_out(start)
 
 
+_FIRST_TRAINING = (
+    "How long it takes is not known before the first training of this kind on this server: minutes "
+    "with some thousand structures on a CPU, an hour or more with some ten thousand."
+)
 _LEVEL_HELP = (
     "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, "
     "df_5k.json GW."

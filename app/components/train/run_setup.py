@@ -26,7 +26,7 @@ from bandgap.descriptors.electron_levels import (
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.entries import MethodEntry
-from bandgap.jobs.estimates import Estimate, TransferTimes
+from bandgap.jobs.estimates import Estimate, JobTimes
 from bandgap.jobs.housekeeping import MAX_NAME
 from bandgap.jobs.next_step import FEWEST_LABELLED
 from bandgap.jobs.rows import Dataset
@@ -86,11 +86,14 @@ def setup_form(
         numbers=stores.numbers(dataset),
         place=more_place,
     )
-    times = TransferTimes(stores.jobs(), stores.library())
+    times = JobTimes(stores.jobs(), stores.library())
     requests_by_method = {
         name: with_method(base, name, methods[name], lengths) for name in (*picked, *time_places)
     }
-    estimates = {name: times.estimate(request) for name, request in requests_by_method.items()}
+    estimates = {
+        name: times.transfer(dataset.id, source.id, request)
+        for name, request in requests_by_method.items()
+    }
     errors = {card.method: card.measured for card in cards}
     for name, place in time_places.items():
         measured, estimate = errors[name], estimates[name]

@@ -1,6 +1,5 @@
 """The job that trains a source model."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
@@ -37,19 +36,7 @@ def train_source(work: Work) -> dict[str, Any]:
             cache=work.cache,
             progress=work.progress,
         )
-    return {"folder": out.name, "work": work_done(out, data, device=request.device)}
-
-
-def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:
-    """Return the work of a finished training, for the estimates of `jobs.estimates`."""
-    from bandgap.foundation.machine import choose_device
-    from bandgap.storage.manifests import read_manifest
-
-    return {
-        "atoms": sum(record.n_atoms for record in data.records),
-        "epochs": len(read_manifest(folder, kind="source")["history"]),
-        "device": choose_device(device).type,
-    }
+    return {"folder": out.name}
 
 
 def labelled_molecules(work: Work, licence: str) -> "LabelledSet":

@@ -53,7 +53,7 @@ METHOD: Final = Method(
         "transfer gains."
     ),
     duration="about 2 minutes for 200 crystals on 2 cores",
-    cost=Cost(55, 110, sampler="auto"),
+    cost=Cost(55, 110, coordinates="partially centred"),
     config=BnnConfig,
     fit=fit,
     resumable=True,

@@ -46,7 +46,7 @@ METHOD: Final = Method(
         " the source."
     ),
     duration="about 2 minutes for 200 crystals on 2 cores",
-    cost=Cost(55, 110, sampler="auto"),
+    cost=Cost(55, 110, coordinates="partially centred"),
     config=BtlBnnConfig,
     fit=fit,
     resumable=True,

@@ -92,7 +92,7 @@ METHOD: Final = Method(
         "rows at a time, for thousands of labels."
     ),
     duration="about 4 minutes for any number of crystals; more with a wide source",
-    cost=Cost(220, 220, sampler="mini-batches"),
+    cost=Cost(220, 220),
     config=BtlPcpSgConfig,
     fit=fit,
     resumable=True,

@@ -202,7 +202,7 @@ METHOD: Final = Method(
         "Samples all layers around the source model's own posterior, which the data may widen."
     ),
     duration="about 3 minutes for 200 crystals on 2 cores",
-    cost=Cost(90, 180, sampler="whitened"),
+    cost=Cost(90, 180, coordinates="whitened"),
     config=BtlPcpViConfig,
     fit=fit,
     resumable=True,

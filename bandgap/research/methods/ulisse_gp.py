@@ -105,7 +105,7 @@ METHOD: Final = Method(
         "solves that are truncated at random. A study: slower at every size tested."
     ),
     duration="about 20 seconds for 500 crystals, four times that for twice as many",
-    cost=Cost(0.6, 5, sampler="own"),
+    cost=Cost(0.6, 5),
     config=UlisseGPConfig,
     fit=fit,
     resumable=True,

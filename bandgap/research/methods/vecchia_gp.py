@@ -78,7 +78,7 @@ METHOD: Final = Method(
         "A Gaussian process on the source model's last hidden features, for thousands of crystals."
     ),
     duration="seconds for 500 crystals; about half a minute for 5,000 and for 15,000",
-    cost=Cost(2, 4, sampler="own"),
+    cost=Cost(2, 4),
     config=VecchiaGPConfig,
     fit=fit,
     resumable=True,

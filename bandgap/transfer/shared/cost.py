@@ -12,21 +12,20 @@ from bandgap.inference.network.sampler_config import SamplerConfig
 
 SIZES = (50, 200)  # numbers of structures at which fits were timed
 
-Sampler = Literal["", "auto", "whitened", "mini-batches", "own"]
+Coordinates = Literal["partially centred", "whitened"]
 
 
 @dataclass(frozen=True)
 class Cost:
     """Seconds of a fit to 50 and to 200 structures.
 
-    `sampler` tells how the time depends on the length of the chains. "auto" and "whitened" are
-    coordinates of the network sampler, whose time grows with its iterations. "mini-batches" and
-    "own" are samplers with different settings; "" means no sampler.
+    `coordinates` are those of the network sampler, whose time grows with its iterations; None for
+    a method without it.
     """
 
     small_s: float
     large_s: float
-    sampler: Sampler = ""
+    coordinates: Coordinates | None = None
 
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures: a power of n through both sizes.
@@ -37,13 +36,12 @@ class Cost:
         """
         growth_rate = math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0])
         growth: float = (n / SIZES[1]) ** max(1.0 if n > SIZES[1] else 0.0, growth_rate)
-        relative_length = 1.0
-        if iterations and (self.sampler == "auto" or self.sampler == "whitened"):
-            relative_length = iterations / default_iterations(self.sampler)
-        return self.large_s * growth * relative_length
+        if iterations and self.coordinates:
+            growth *= iterations / default_iterations(self.coordinates)
+        return self.large_s * growth
 
 
-def default_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
+def default_iterations(coordinates: Coordinates) -> int:
     """Return the iterations of a chain of the network sampler at its default settings."""
-    sampler = SamplerConfig(coordinates=coordinates).planned(isotropic=True)
+    sampler = SamplerConfig(coordinates=coordinates)
     return sampler.n_warmup + sampler.n_draws

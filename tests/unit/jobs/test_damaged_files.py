@@ -27,7 +27,7 @@ from bandgap.jobs.added_sources import SOURCES
 from bandgap.jobs.additions import ARCHIVE
 from bandgap.jobs.database import Database, StoreError
 from bandgap.jobs.entries import MethodEntry, SourceEntry
-from bandgap.jobs.estimates import TransferTimes
+from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.resuming import checkpoint_progress
@@ -319,7 +319,8 @@ def read_all(home: Home, dataset_id: str) -> None:
     library.files(dataset_id)
     library.methods()
     lock.worker_status(store.database)
-    TransferTimes(store, library)
+    for job in store.jobs(WS):
+        JobTimes(store, library).estimate(job.kind, job.payload)
 
 
 @pytest.mark.parametrize("column", ["payload", "result"])

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from bandgap.jobs.entries import MethodEntry
-from bandgap.jobs.estimates import START_S
+from bandgap.jobs.estimates import FEATURES_S, START_S
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.queueing import active_first, queue_place
@@ -15,6 +15,7 @@ from bandgap.transfer.shared.cost import Cost
 
 WS = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())
+TRANSFER_S = START_S + 200 * FEATURES_S[0] + 100
 
 
 @pytest.fixture
@@ -47,14 +48,14 @@ def test_queue_place_sums_the_estimates_of_all_workspaces_less_what_has_passed(
     transfer(store)
     place = queue_place(store, Library(store.home), transfer(store))
     assert place.n_before == 2 and not place.at_least
-    assert place.wait_s == pytest.approx(2 * (START_S + 100) - 30, abs=2)
+    assert place.wait_s == pytest.approx(2 * TRANSFER_S - 30, abs=2)
 
 
 def test_queue_place_behind_a_job_without_an_estimate_is_the_earliest(store: JobStore) -> None:
     transfer(store, method="unknown")
     transfer(store)
     place = queue_place(store, Library(store.home), transfer(store))
-    assert place.at_least and place.wait_s == pytest.approx(START_S + 100)
+    assert place.at_least and place.wait_s == pytest.approx(TRANSFER_S)
 
 
 def test_queue_place_behind_a_job_that_exceeds_its_estimate_is_the_earliest(
