@@ -1,14 +1,17 @@
 """The command line: `bandgap COMMAND`. Every command calls a function of the library.
 
-The module of a command is imported when the command is called, or listed in the help.
+The module of a command is imported when the command is called; the help of all commands reads the
+first docstring of its function instead.
 
 Not here: what a page or a notebook needs too.
 """
 
 import gc
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -112,6 +115,18 @@ def _command(name: str) -> Any:
     return typer.main.get_group(parent).commands[name]
 
 
+def _listed(name: str) -> Any:
+    """Return a command with its name, panel and help, which cannot be called."""
+    if name == _DATA:
+        return _command(name)
+    module, _ = _COMMANDS[_PANELS[name]][name]
+    text = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    (docstring,) = re.findall(
+        rf'^def {name.replace("-", "_")}\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE
+    )
+    return typer.core.TyperCommand(name, help=docstring, rich_help_panel=_PANELS[name])
+
+
 class _Commands(Mapping[str, Any]):
     """The commands by name; the module of a command is imported on the first access to it."""
 
@@ -131,6 +146,11 @@ class _Group(PlainErrors):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with all commands."""
+        self.commands = {name: _listed(name) for name in self.commands}
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
