@@ -9,7 +9,7 @@ each other's data sets, so that a batch gives what single runs give.
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -350,10 +350,9 @@ class Chains:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Outputs at test rows (draw, chain, n), states (draw, chain, 1 + L), acceptance (chain,)."""
+    """Outputs at test rows (draw, chain, n), and acceptance (chain,)."""
 
     outputs: Tensor
-    states: Tensor
     acceptance: Tensor
 
 
@@ -379,7 +378,6 @@ def sample(
     mean_log_step = log_step.clone()
     centre = log_step + math.log(10.0)
     outputs = []
-    states = []
     acceptances = []
     for iteration in range(chains.warmup + chains.draws):
         step = torch.exp(log_step if iteration < chains.warmup else mean_log_step)
@@ -406,10 +404,9 @@ def sample(
             mean_log_step = weight * log_step + (1.0 - weight) * mean_log_step
             continue
         acceptances.append(probability)
-        states.append(state)
         with torch.no_grad():
             outputs.append(output(problem.weights(z, state), x_test))
-    return Sampled(torch.stack(outputs), torch.stack(states), torch.stack(acceptances).mean(0))
+    return Sampled(torch.stack(outputs), torch.stack(acceptances).mean(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,12 +473,3 @@ def _where(condition: Tensor, layers: Layers, other: Layers) -> Layers:
 def repeated(layers: Layers, n: int) -> Layers:
     """Return every network n times, copies of one network next to each other."""
     return [layer.repeat_interleave(n, 0) for layer in layers]
-
-
-def shorter(chains: Chains, factor: float) -> Chains:
-    """Return chains with fewer iterations, at least 20."""
-    return replace(
-        chains,
-        warmup=max(20, int(factor * chains.warmup)),
-        draws=max(20, int(factor * chains.draws)),
-    )

@@ -11,8 +11,7 @@ ratio of signal to noise is 3. Here the argument is multiplied so that the ratio
 """
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,13 +20,15 @@ from torch import Tensor
 from benchmarks.studies import batched_networks as networks
 from benchmarks.studies.published_tables import printed, row_of
 from benchmarks.studies.simulated_networks import (
-    N_CHAINS,
+    PAPER,
+    Effort,
+    Prediction,
     Rows,
     Source,
-    bnn_problem,
-    point_problem,
+    fit_source,
+    methods_of,
+    predictions,
     rows_of,
-    variational_problem,
 )
 from benchmarks.studies.simulated_transfer import Design
 from benchmarks.studies.study import (
@@ -69,16 +70,18 @@ COLUMNS = {
 class Size:
     """Inputs, active inputs, data sets of each k, rows, and lengths of training and chains."""
 
-    inputs: int
-    active: int
+    inputs: int = 1000
+    active: int = 900
     replicates: int
-    source_rows: int
-    target_rows: int
-    test_rows: int
-    training: networks.Training
-    epochs: int
-    chains: networks.Chains
-    bnn_chains: networks.Chains
+    source_rows: int = 10_000
+    target_rows: int = TARGET_ROWS
+    test_rows: int = 10_000
+    effort: Effort
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the networks."""
+        return (self.inputs, *HIDDEN, 1)
 
 
 SIZES = {
@@ -89,35 +92,24 @@ SIZES = {
         source_rows=200,
         target_rows=60,
         test_rows=100,
-        training=networks.Training(max_epochs=4, batch_sizes=(64,)),
-        epochs=3,
-        chains=networks.Chains(warmup=10, draws=20, leapfrog=3),
-        bnn_chains=networks.Chains(warmup=10, draws=20, leapfrog=3),
+        effort=Effort(
+            training=networks.Training(max_epochs=4, batch_sizes=(64,)),
+            epochs=3,
+            chains=networks.Chains(warmup=10, draws=20, leapfrog=3),
+            bnn_chains=networks.Chains(warmup=10, draws=20, leapfrog=3),
+        ),
     ),
     "laptop": Size(
-        inputs=1000,
-        active=900,
         replicates=3,
-        source_rows=10_000,
-        target_rows=TARGET_ROWS,
         test_rows=2000,
-        training=networks.Training(max_epochs=60, batch_sizes=(64,)),
-        epochs=12,
-        chains=networks.Chains(warmup=60, draws=80, leapfrog=8),
-        bnn_chains=networks.Chains(warmup=80, draws=80, leapfrog=10, first_step=0.005),
+        effort=Effort(
+            training=networks.Training(max_epochs=60, batch_sizes=(64,)),
+            epochs=12,
+            chains=networks.Chains(warmup=60, draws=80, leapfrog=8),
+            bnn_chains=networks.Chains(warmup=80, draws=80, leapfrog=10, first_step=0.005),
+        ),
     ),
-    "paper": Size(
-        inputs=1000,
-        active=900,
-        replicates=100,
-        source_rows=10_000,
-        target_rows=TARGET_ROWS,
-        test_rows=10_000,
-        training=networks.Training(),
-        epochs=60,
-        chains=networks.Chains(warmup=1000, draws=2000, leapfrog=12),
-        bnn_chains=networks.Chains(warmup=3000, draws=3000, leapfrog=50, first_step=0.005),
-    ),
+    "paper": Size(replicates=100, effort=PAPER),
 }
 
 
@@ -143,38 +135,16 @@ def design_of(size: Size, added: int) -> Design:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Predicted means (set, n), draws (draw, set, n) or None, and CPU seconds of all sets."""
-
-    mean: Tensor
-    draws: Tensor | None
-    seconds: float
-
-
-def fit_source(rows: Rows, size: Size, *, generator: torch.Generator) -> Source:
-    """Train the sources of all data sets, and fit their variational posteriors."""
-    centre = rows.y.mean(1, keepdim=True)
-    sd = rows.y.std(1, keepdim=True)
-    y = (rows.y - centre) / sd
-    start = networks.glorot(len(y), (size.inputs, *HIDDEN, 1), generator=generator)
-    point = networks.train(start, rows.x, y, config=size.training, generator=generator)
-    variational = networks.fit_variational(
-        point, rows.x, y, generator=generator, epochs=size.epochs
-    )
-    return Source(point, variational, centre, sd)
-
-
 def btl_vi(
     source: Source,
     source_x: Tensor,
     target: Rows,
     x_test: Tensor,
-    size: Size,
+    effort: Effort,
     *,
     generator: torch.Generator,
 ) -> Tensor:
-    """Return draws of f (draw, set, n) of the fit with the kappa of the least held-out error."""
+    """Return draws of f (draw, set, 1, n), with the kappa of the least held-out error."""
     y = (target.y - source.centre) / source.sd
     n_held_out = len(y[0]) // 5
     information = networks.fisher_information(
@@ -189,7 +159,7 @@ def btl_vi(
             target.x[:, n_held_out:],
             y[:, n_held_out:],
             generator=generator,
-            epochs=2 * size.epochs,
+            epochs=2 * effort.epochs,
             prior=(source.point, sds),
         )
         error = networks.output(fit.mean, target.x[:, :n_held_out]) - y[:, :n_held_out]
@@ -209,88 +179,7 @@ def btl_vi(
             for mean, sd in zip(best.mean, best.sd, strict=True)
         ]
         draws.append(source.centre + source.sd * networks.output(weights, x_test))
-    return torch.stack(draws)
-
-
-def predictions(
-    source: Source,
-    source_x: Tensor,
-    target: Rows,
-    x_test: Tensor,
-    size: Size,
-    *,
-    generator: torch.Generator,
-) -> dict[str, Fitted]:
-    """Return the predictions of every method."""
-    y = (target.y - source.centre) / source.sd
-    centre = target.y.mean(1, keepdim=True)
-    sd = target.y.std(1, keepdim=True)
-    y_alone = (target.y - centre) / sd
-    widths = (size.inputs, *HIDDEN, 1)
-
-    def trained(start: networks.Layers, labels: Tensor, *, only_output: bool) -> networks.Layers:
-        return networks.train(
-            start,
-            target.x,
-            labels,
-            config=size.training,
-            generator=generator,
-            only_output=only_output,
-        )
-
-    def tl1() -> Tensor:
-        start = networks.glorot(len(y), widths, generator=generator)
-        layers = trained(start, y_alone, only_output=False)
-        return (centre + sd * networks.output(layers, x_test))[None]
-
-    def tl2() -> Tensor:
-        first = trained(source.point, y, only_output=True)
-        layers = trained(first, y, only_output=False)
-        return (source.centre + source.sd * networks.output(layers, x_test))[None]
-
-    def sampled(
-        problem: networks.Problem, start: Tensor, chains: networks.Chains, *, alone: bool
-    ) -> Tensor:
-        test = x_test.repeat_interleave(N_CHAINS, 0)
-        outputs = networks.sample(
-            problem, test, start=start, chains=chains, generator=generator
-        ).outputs
-        by_chain = outputs.reshape(len(outputs), len(y), N_CHAINS, -1)
-        both = by_chain.permute(0, 2, 1, 3).reshape(-1, len(y), by_chain.shape[-1])
-        return (centre if alone else source.centre) + (sd if alone else source.sd) * both
-
-    methods: dict[str, Callable[[], Tensor]] = {
-        "TL1": tl1,
-        "TL2": tl2,
-        "BNN": lambda: sampled(
-            *bnn_problem(target.x, y_alone, generator=generator, widths=widths),
-            size.bnn_chains,
-            alone=True,
-        ),
-        "BTL-PCP-PE": lambda: sampled(
-            *point_problem(
-                source, target.x, y, lam=None, generator=generator, n_designs=len(ADDED)
-            ),
-            size.chains,
-            alone=False,
-        ),
-        "BTL-PCP-VI": lambda: sampled(
-            *variational_problem(source, target.x, y, generator=generator, n_designs=len(ADDED)),
-            size.chains,
-            alone=False,
-        ),
-        "BTL-VI": lambda: btl_vi(source, source_x, target, x_test, size, generator=generator),
-    }
-    result = {}
-    for method, run_method in methods.items():
-        started = time.process_time()
-        draws = run_method().detach()
-        seconds = time.process_time() - started
-        result[method] = Fitted(draws.mean(0), draws if len(draws) > 1 else None, seconds)
-    unchanged = source.centre + source.sd * networks.output(source.point, x_test)
-    result["source unchanged"] = Fitted(unchanged, None, 0.0)
-    result["mean of the labels"] = Fitted(centre.expand(-1, x_test.shape[1]), None, 0.0)
-    return result
+    return torch.stack(draws)[:, :, None]
 
 
 def run(scale: Scale, seed: int) -> Result:
@@ -299,12 +188,24 @@ def run(scale: Scale, seed: int) -> Result:
     generator = torch.Generator().manual_seed(seed)
     sets = [design_of(size, added) for added in ADDED for _ in range(size.replicates)]
     source_rows = rows_of(sets, size.source_rows, target=False, generator=generator)
-    source = fit_source(source_rows, size, generator=generator)
+    source = fit_source(source_rows, size.effort, widths=size.widths, generator=generator)
     target = rows_of(sets, size.target_rows, target=True, generator=generator)
     test = rows_of(sets, size.test_rows, target=True, generator=generator)
-    result = predictions(source, source_rows.x, target, test.x, size, generator=generator)
+    methods = methods_of(
+        source,
+        target,
+        test.x,
+        size.effort,
+        widths=size.widths,
+        n_designs=len(ADDED),
+        rates={"": None},
+        generator=generator,
+    )
+    methods["", "BTL-VI"] = lambda: btl_vi(
+        source, source_rows.x, target, test.x, size.effort, generator=generator
+    )
     rows: list[Row] = []
-    for method, fitted in result.items():
+    for (_, method), fitted in predictions(methods, source, target, test.x).items():
         rows += rows_of_method(method, fitted, test, size)
     return Result(
         rows=rows,
@@ -317,10 +218,8 @@ def run(scale: Scale, seed: int) -> Result:
             "stopping and can be far more accurate, and then BTL-PCP-VI starts from more.",
             f"{size.replicates} data sets of each k (the paper: 100), {size.target_rows} target "
             f"and {size.source_rows:,} source rows, {size.inputs:,} inputs.",
-            f"{N_CHAINS} chains of {size.chains.warmup} + {size.chains.draws} iterations of "
-            f"{size.chains.leapfrog} leapfrog steps (BNN: {size.bnn_chains.warmup} + "
-            f"{size.bnn_chains.draws} of {size.bnn_chains.leapfrog}); the paper: 100,000 + 40,000 "
-            "of 50. Such short chains are not converged; their widths and coverages are rough.",
+            f"{size.effort.sentence} Such short chains are not converged; their widths and "
+            "coverages are rough.",
             "Errors, coverage and width are those of the mean function. kappa of BTL-VI: "
             f"{', '.join(f'{kappa:g}' for kappa in KAPPAS)}.",
             "Training has one batch size, 64. Times are CPU times of all data sets divided by "
@@ -360,14 +259,12 @@ def _setting(k: int) -> str:
     return f"k = {k}, n = {TARGET_ROWS}"
 
 
-def rows_of_method(method: str, fitted: Fitted, test: Rows, size: Size) -> list[Row]:
+def rows_of_method(method: str, fitted: Prediction, test: Rows, size: Size) -> list[Row]:
     """Return the rows of one method."""
     truth = test.mean
     values = {ERROR: (fitted.mean - truth).square().mean(1)}
-    if fitted.draws is not None:
-        low, high = torch.quantile(
-            fitted.draws, torch.tensor([0.025, 0.975], dtype=fitted.draws.dtype), dim=0
-        )
+    if (draws := fitted.of_sets) is not None:
+        low, high = torch.quantile(draws, torch.tensor([0.025, 0.975], dtype=draws.dtype), dim=0)
         values[COVERAGE] = ((low <= truth) & (truth <= high)).float().mean(1)
         values[WIDTH] = (high - low).mean(1)
     rows = []

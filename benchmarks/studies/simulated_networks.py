@@ -9,8 +9,9 @@ test rows. All values of k are one batch.
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -50,45 +51,65 @@ N_CHAINS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
+class Effort:
+    """Lengths of training, of the variational fit in epochs, and of the chains."""
+
+    training: networks.Training
+    epochs: int
+    chains: networks.Chains
+    bnn_chains: networks.Chains
+
+    @property
+    def sentence(self) -> str:
+        """The lengths of the chains."""
+        of_bnn = self.bnn_chains
+        return (
+            f"{N_CHAINS} chains of {self.chains.warmup} + {self.chains.draws} iterations of "
+            f"{self.chains.leapfrog} leapfrog steps (BNN: {of_bnn.warmup} + {of_bnn.draws} of "
+            f"{of_bnn.leapfrog}); the paper: 100,000 + 40,000 of 50."
+        )
+
+
+PAPER = Effort(
+    training=networks.Training(),
+    epochs=60,
+    chains=networks.Chains(warmup=1000, draws=2000, leapfrog=12),
+    bnn_chains=networks.Chains(warmup=3000, draws=3000, leapfrog=50, first_step=0.005),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Size:
     """Data sets of each k, sizes of the target, and lengths of training and chains."""
 
     replicates: int
     target_rows: tuple[int, ...]
-    training: networks.Training
-    epochs: int  # of the variational fit
-    chains: networks.Chains
-    bnn_chains: networks.Chains
+    effort: Effort
 
 
-FULL_TRAINING = networks.Training()
 SIZES = {
     "smoke": Size(
         replicates=2,
         target_rows=(30,),
-        training=networks.Training(max_epochs=5, batch_sizes=(64,)),
-        epochs=4,
-        chains=networks.Chains(warmup=20, draws=20, leapfrog=4),
-        bnn_chains=networks.Chains(warmup=20, draws=20, leapfrog=4),
+        effort=Effort(
+            training=networks.Training(max_epochs=5, batch_sizes=(64,)),
+            epochs=4,
+            chains=networks.Chains(warmup=20, draws=20, leapfrog=4),
+            bnn_chains=networks.Chains(warmup=20, draws=20, leapfrog=4),
+        ),
     ),
     "laptop": Size(
         replicates=6,
         target_rows=(30, 50, 70),
-        training=FULL_TRAINING,
-        epochs=60,
-        chains=networks.Chains(warmup=200, draws=250, leapfrog=12),
-        bnn_chains=networks.Chains(warmup=300, draws=300, leapfrog=25, first_step=0.005),
+        effort=Effort(
+            training=networks.Training(),
+            epochs=60,
+            chains=networks.Chains(warmup=200, draws=250, leapfrog=12),
+            bnn_chains=networks.Chains(warmup=300, draws=300, leapfrog=25, first_step=0.005),
+        ),
     ),
-    "paper": Size(
-        replicates=500,
-        target_rows=(30, 50, 70),
-        training=FULL_TRAINING,
-        epochs=60,
-        chains=networks.Chains(warmup=1000, draws=2000, leapfrog=12),
-        bnn_chains=networks.Chains(warmup=3000, draws=3000, leapfrog=50, first_step=0.005),
-    ),
+    "paper": Size(replicates=500, target_rows=(30, 50, 70), effort=PAPER),
 }
-LITERAL_RATE = "BTL-PCP-PE"
 COLUMNS = {
     "TL1": "TL1",
     "TL2": "TL2",
@@ -132,118 +153,144 @@ def rows_of(sets: list[Design], n: int, *, target: bool, generator: torch.Genera
     return Rows(x, y, mean)
 
 
-def fit_source(rows: Rows, size: Size, *, generator: torch.Generator) -> Source:
+def fit_source(
+    rows: Rows, effort: Effort, *, widths: Sequence[int], generator: torch.Generator
+) -> Source:
     """Train and fit the sources of all data sets."""
     centre = rows.y.mean(1, keepdim=True)
     sd = rows.y.std(1, keepdim=True)
     y = (rows.y - centre) / sd
-    start = networks.glorot(len(y), WIDTHS, generator=generator)
-    point = networks.train(start, rows.x, y, config=size.training, generator=generator)
+    start = networks.glorot(len(y), widths, generator=generator)
+    point = networks.train(start, rows.x, y, config=effort.training, generator=generator)
     variational = networks.fit_variational(
-        point, rows.x, y, generator=generator, epochs=size.epochs
+        point, rows.x, y, generator=generator, epochs=effort.epochs
     )
     return Source(point, variational, centre, sd)
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Predicted means (set, n), and draws (draw, set, n) if there are any, in units of y."""
+    """Draws (draw, set, chain, n) of f in units of y, one of one chain where f is trained.
 
-    mean: Tensor
-    draws: Tensor | None
-    rhat: Floats
-    seconds: float
+    `seconds` are the CPU time of all data sets.
+    """
+
+    draws: Tensor
+    seconds: float = 0.0
+
+    @property
+    def mean(self) -> Tensor:
+        """Predicted means (set, n)."""
+        return self.draws.mean((0, 2))
+
+    @property
+    def of_sets(self) -> Tensor | None:
+        """Draws of all chains (draw, set, n), None if there is one."""
+        draws = self.draws.permute(0, 2, 1, 3).flatten(0, 1)
+        return draws if len(draws) > 1 else None
 
 
-def predictions(
+Methods = dict[tuple[str, str], Callable[[], Tensor]]
+
+
+def methods_of(
     source: Source,
     target: Rows,
     x_test: Tensor,
-    size: Size,
+    effort: Effort,
     *,
+    widths: Sequence[int],
+    n_designs: int,
+    rates: Mapping[str, float | None],
     generator: torch.Generator,
-) -> dict[tuple[str, str], Prediction]:
-    """Return the predictions of every method, by reading of the text and method."""
+) -> Methods:
+    """Return functions to the draws of every method, by reading of the text and method.
+
+    `rates` has lam of BTL-PCP-PE by reading, None for the rule of the text.
+    """
     y = (target.y - source.centre) / source.sd
     alone_centre = target.y.mean(1, keepdim=True)
     alone_sd = target.y.std(1, keepdim=True)
     y_alone = (target.y - alone_centre) / alone_sd
 
-    def trained(start: networks.Layers, labels: Tensor, *, two_stages: bool) -> networks.Layers:
-        if two_stages:
-            start = networks.train(
-                start, target.x, labels, config=size.training, generator=generator, only_output=True
-            )
-        return networks.train(start, target.x, labels, config=size.training, generator=generator)
+    def trained(
+        start: networks.Layers, labels: Tensor, *, only_output: bool = False
+    ) -> networks.Layers:
+        return networks.train(
+            start,
+            target.x,
+            labels,
+            config=effort.training,
+            generator=generator,
+            only_output=only_output,
+        )
 
     def tl1() -> Tensor:
-        start = networks.glorot(len(y), WIDTHS, generator=generator)
-        layers = trained(start, y_alone, two_stages=False)
-        return alone_centre + alone_sd * networks.output(layers, x_test)
+        layers = trained(networks.glorot(len(y), widths, generator=generator), y_alone)
+        return (alone_centre + alone_sd * networks.output(layers, x_test))[None, :, None]
 
     def tl2() -> Tensor:
-        layers = trained(source.point, y, two_stages=True)
-        return source.centre + source.sd * networks.output(layers, x_test)
+        layers = trained(trained(source.point, y, only_output=True), y)
+        return (source.centre + source.sd * networks.output(layers, x_test))[None, :, None]
 
     def sampled(
-        problem: networks.Problem, start: Tensor, chains: networks.Chains, *, alone: bool
-    ) -> networks.Sampled:
-        result = networks.sample(
+        problem: networks.Problem,
+        start: Tensor,
+        chains: networks.Chains,
+        centre: Tensor,
+        sd: Tensor,
+    ) -> Tensor:
+        outputs = networks.sample(
             problem,
             x_test.repeat_interleave(N_CHAINS, 0),
             start=start,
             chains=chains,
             generator=generator,
-        )
-        centre = alone_centre if alone else source.centre
-        sd = alone_sd if alone else source.sd
-        scaled = centre.repeat_interleave(N_CHAINS, 0) + (
-            sd.repeat_interleave(N_CHAINS, 0) * result.outputs
-        )
-        return networks.Sampled(scaled, result.states, result.acceptance)
+        ).outputs
+        by_chain = outputs.reshape(len(outputs), len(y), N_CHAINS, -1)
+        return centre[:, None] + sd[:, None] * by_chain
 
-    samplers: dict[tuple[str, str], Callable[[], networks.Sampled]] = {
-        ("", "BNN"): lambda: sampled(
-            *bnn_problem(target.x, y_alone, generator=generator), size.bnn_chains, alone=True
-        ),
-        ("", "BTL-PCP-PE"): lambda: sampled(
-            *point_problem(source, target.x, y, lam=None, generator=generator),
-            size.chains,
-            alone=False,
-        ),
-        (RATE_ONE, "BTL-PCP-PE"): lambda: sampled(
-            *point_problem(source, target.x, y, lam=1.0, generator=generator),
-            size.chains,
-            alone=False,
-        ),
-        ("", "BTL-PCP-VI"): lambda: sampled(
-            *variational_problem(source, target.x, y, generator=generator),
-            size.chains,
-            alone=False,
-        ),
-    }
-    result = {}
-    for method, run_method in (("TL1", tl1), ("TL2", tl2)):
-        started = time.process_time()
-        with torch.enable_grad():
-            mean = run_method().detach()
-        result["", method] = Prediction(mean, None, np.ones(1), time.process_time() - started)
-    for key, run_sampler in samplers.items():
-        started = time.process_time()
-        draws = run_sampler().outputs
-        seconds = time.process_time() - started
-        # (draw, set, chain, n)
-        by_chain = draws.reshape(len(draws), len(y), N_CHAINS, -1)
-        result[key] = Prediction(
-            by_chain.mean((0, 2)),
-            by_chain.permute(0, 2, 1, 3).reshape(-1, len(y), by_chain.shape[-1]),
-            _rhats(by_chain),
-            seconds,
+    def point(lam: float | None) -> Tensor:
+        problem, start = point_problem(
+            source, target.x, y, lam=lam, generator=generator, n_designs=n_designs
         )
-    zero_shot = source.centre + source.sd * networks.output(source.point, x_test)
-    constant = alone_centre.expand(-1, x_test.shape[1])
-    result["", "source unchanged"] = Prediction(zero_shot, None, np.ones(1), 0.0)
-    result["", "mean of the labels"] = Prediction(constant, None, np.ones(1), 0.0)
+        return sampled(problem, start, effort.chains, source.centre, source.sd)
+
+    def variational() -> Tensor:
+        problem, start = variational_problem(
+            source, target.x, y, generator=generator, n_designs=n_designs
+        )
+        return sampled(problem, start, effort.chains, source.centre, source.sd)
+
+    def alone() -> Tensor:
+        problem, start = bnn_problem(target.x, y_alone, generator=generator, widths=widths)
+        return sampled(problem, start, effort.bnn_chains, alone_centre, alone_sd)
+
+    of_rates: Methods = {
+        (reading, "BTL-PCP-PE"): partial(point, lam) for reading, lam in rates.items()
+    }
+    return {
+        ("", "TL1"): tl1,
+        ("", "TL2"): tl2,
+        ("", "BNN"): alone,
+        **of_rates,
+        ("", "BTL-PCP-VI"): variational,
+    }
+
+
+def predictions(
+    methods: Methods, source: Source, target: Rows, x_test: Tensor
+) -> dict[tuple[str, str], Prediction]:
+    """Return the predictions of methods, of the unchanged source and of a constant."""
+    result = {}
+    for key, method in methods.items():
+        started = time.process_time()
+        draws = method().detach()
+        result[key] = Prediction(draws, time.process_time() - started)
+    unchanged = source.centre + source.sd * networks.output(source.point, x_test)
+    constant = target.y.mean(1, keepdim=True).expand(-1, x_test.shape[1])
+    result["", "source unchanged"] = Prediction(unchanged[None, :, None])
+    result["", "mean of the labels"] = Prediction(constant[None, :, None])
     return result
 
 
@@ -260,7 +307,7 @@ def point_problem(
     *,
     lam: float | None,
     generator: torch.Generator,
-    n_designs: int = len(ADDED),
+    n_designs: int,
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of BTL-PCP-PE and start states; lam None is the rule of the text."""
     alpha = networks.gradient_norms(source.point, x)
@@ -289,7 +336,7 @@ def variational_problem(
     y: Tensor,
     *,
     generator: torch.Generator,
-    n_designs: int = len(ADDED),
+    n_designs: int,
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of BTL-PCP-VI and start states, with lam by the rule of the text."""
     fit = source.variational
@@ -390,7 +437,7 @@ def _pcp_problem(
 
 
 def bnn_problem(
-    x: Tensor, y: Tensor, *, generator: torch.Generator, widths: Sequence[int] = WIDTHS
+    x: Tensor, y: Tensor, *, generator: torch.Generator, widths: Sequence[int]
 ) -> tuple[networks.Problem, Tensor]:
     """Return the problem of a network without a source, and start states of moderate scales."""
     many_x = x.repeat_interleave(N_CHAINS, 0)
@@ -419,17 +466,27 @@ def run(scale: Scale, seed: int) -> Result:
     generator = torch.Generator().manual_seed(seed)
     sets = [Design(added=k) for k in ADDED for _ in range(size.replicates)]
     source_rows = rows_of(sets, SOURCE_ROWS, target=False, generator=generator)
-    source = fit_source(source_rows, size, generator=generator)
+    source = fit_source(source_rows, size.effort, widths=WIDTHS, generator=generator)
     rows: list[Row] = []
     rhats: dict[str, list[Floats]] = {}
     for n in size.target_rows:
         target = rows_of(sets, n, target=True, generator=generator)
         test = rows_of(sets, TEST_ROWS, target=True, generator=generator)
-        result = predictions(source, target, test.x, size, generator=generator)
+        methods = methods_of(
+            source,
+            target,
+            test.x,
+            size.effort,
+            widths=WIDTHS,
+            n_designs=len(ADDED),
+            rates={"": None, RATE_ONE: 1.0},
+            generator=generator,
+        )
+        result = predictions(methods, source, target, test.x)
         for (reading, method), prediction in result.items():
             rows += rows_of_method(reading, method, prediction, test, n, size.replicates)
-            if prediction.draws is not None:
-                rhats.setdefault(method, []).append(prediction.rhat)
+            if len(prediction.draws) > 1:
+                rhats.setdefault(method, []).append(_rhats(prediction.draws))
     mixed = "; ".join(
         f"{method} {np.quantile(np.concatenate(values), 0.95):.2f}"
         for method, values in rhats.items()
@@ -440,10 +497,7 @@ def run(scale: Scale, seed: int) -> Result:
         reasons=REASONS,
         notes=[
             f"{size.replicates} data sets a setting (the paper: 500).",
-            f"{N_CHAINS} chains of {size.chains.warmup} + {size.chains.draws} iterations of "
-            f"{size.chains.leapfrog} leapfrog steps (BNN: {size.bnn_chains.warmup} + "
-            f"{size.bnn_chains.draws} of {size.bnn_chains.leapfrog}); the paper: 100,000 + 40,000 "
-            f"of 50. 95 % of the R-hats of f at test rows are below: {mixed}.",
+            f"{size.effort.sentence} 95 % of the R-hats of f at test rows are below: {mixed}.",
             "lam is the rate at which output and label have the correlation 0.5, found on the "
             "first data set of every k.",
             "The argument of the cosine is damaged in print and read as 2 sum x / k.",
@@ -501,8 +555,8 @@ def rows_of_method(
         (reading, "mean squared error"): errors,
         (f"{before}{ROOT}", "mean squared error"): np.sqrt(errors),
     }
-    if prediction.draws is not None:
-        low, high = np.quantile(prediction.draws.numpy(), [0.025, 0.975], axis=0)
+    if (draws := prediction.of_sets) is not None:
+        low, high = np.quantile(draws.numpy(), [0.025, 0.975], axis=0)
         truth = test.mean.numpy()
         covered = ((low <= truth) & (truth <= high)).mean(1)
         width = (high - low).mean(1)
