@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
