@@ -60,19 +60,17 @@ def prediction_rows(
 def passing_rows(table: pd.DataFrame, text: str = "", show: Show = "all") -> pd.DataFrame:
     """Return the rows with a status and a name with a text, refused ones last."""
     rows = table if show == "all" else table[table["status"] == _STATUS[show]]
-    if part := text.strip().casefold():
+    if part := text.strip():
         names = rows.filter(["id", "formula", "file", "nearest_known"])
-        has_part = [
-            any(part in str(name).casefold() for name in row)
-            for row in names.itertuples(index=False)
-        ]
-        rows = rows[np.array(has_part, dtype=bool)]
+        has_part = names.apply(lambda name: name.str.contains(part, case=False, regex=False))
+        rows = rows[has_part.any(axis="columns")]
     return rows.sort_values("status", key=lambda status: status == "refused", kind="stable")
 
 
 def page_frame(rows: pd.DataFrame, *, learned: Collection[str] = ()) -> pd.DataFrame:
     """Return the columns of the page for rows; `learned` are ids that the run learned from."""
-    records = rows.to_dict("records")
+    names = ["id", "domain", "problem", "lower_eV", "upper_eV", P_METAL]
+    records = rows.filter(names).to_dict("records")
     frame = rows.assign(
         interval=[
             words.interval(record["lower_eV"], record["upper_eV"], record.get(P_METAL, 0.0))

@@ -76,11 +76,15 @@ def advice(
     if step == TRAIN_BETTER and newest_run is not None:
         reason += _better_way(newest_run)
     with st.container(width="content") if is_narrow else frame.row():
-        help = reason if is_narrow else None
-        icon = _ICONS[step.page]
         # The key names the step: a press counts for the step that the user saw, also where a job
         # has ended since.
-        pressed = st.button(step.label, type=kind, icon=icon, key=f"next-{step.label}", help=help)
+        pressed = st.button(
+            step.label,
+            type=kind,
+            icon=_ICONS[step.page],
+            key=f"next-{step.label}",
+            help=reason if is_narrow else None,
+        )
         if not is_narrow:
             st.caption(reason, width="content")
     if pressed:
@@ -106,8 +110,10 @@ def _better_way(run: RunRow) -> str:
     if is_same or not best.measured or best.method not in methods:
         return " No other method is known to be better on crystals like these: add labels."
     levels = "" if best.levels == "none" else f" with {best.levels} levels"
-    title = methods[best.method].title
-    return f" Then try {title}{levels}, the best of what was measured on crystals like these."
+    return (
+        f" Then try {methods[best.method].title}{levels}, the best of what was measured on "
+        "crystals like these."
+    )
 
 
 def continue_button(shown_run: RunRow | None = None) -> bool:
