@@ -30,6 +30,7 @@ from benchmarks.studies.study import (
     Statement,
     Study,
     difference_part,
+    mean_row,
 )
 
 TABLE = "sgfs_table_c_1_mse"
@@ -202,16 +203,14 @@ def rows_of(reading: str, method: str, theta: Tensor, truth: Tensor, seconds: fl
             if len(column) < 2:
                 continue
             rows.append(
-                Row(
+                mean_row(
+                    column.numpy(),
                     table=TABLE,
                     setting=parameter,
                     method=method,
                     quantity=ERROR,
-                    value=float(column.mean()),
-                    error=float(column.std()) / math.sqrt(len(column)),
                     reading=text,
-                    n_values=len(column),
-                    **printed(cells[parameter], "mean", "monte_carlo_se"),
+                    published=printed(cells[parameter], "mean", "monte_carlo_se"),
                 )
             )
     rows.append(

@@ -13,7 +13,7 @@ residual variance halved between sigma2 and tau2. The other reading is a start a
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ from benchmarks.studies.study import (
     Statement,
     Study,
     difference_part,
+    mean_row,
 )
 
 Floats = NDArray[np.float64]
@@ -416,16 +417,12 @@ def rows_of_chains(reading: str, method: str, chains: Chains, truth: Tensor) -> 
     minutes = chains.seconds / 60 / len(sound)
     ess = np.asarray(ess_bulk(draws.flatten(1).numpy()[None])).reshape(-1, 4) / minutes
     for j, parameter in enumerate(PARAMETERS):
-        share = float(inside[:, j].mean())
         # Half a data set, so that the error of a coverage of 0 or 1 is not 0.
         smoothed = (inside[:, j].sum() + 0.5) / (len(inside) + 1)
-        error = math.sqrt(smoothed * (1 - smoothed) / len(inside))
-        rows.append(_row(reading, method, COVERAGE, parameter, share, error, n=len(inside)))
-    for j, parameter in enumerate(PARAMETERS):
-        value = float(ess[:, j].mean())
-        error = float(ess[:, j].std(ddof=1)) / math.sqrt(len(ess))
-        before = f"{reading}, {MACHINE}" if reading else MACHINE
-        rows.append(_row(before, method, SPEED, parameter, value, error, n=len(ess)))
+        row = _row(reading, method, COVERAGE, parameter, inside[:, j])
+        rows.append(replace(row, error=math.sqrt(smoothed * (1 - smoothed) / len(inside))))
+    before = f"{reading}, {MACHINE}" if reading else MACHINE
+    rows += [_row(before, method, SPEED, name, ess[:, j]) for j, name in enumerate(PARAMETERS)]
     return rows
 
 
@@ -436,50 +433,36 @@ def _error_rows(reading: str, method: str, theta: Tensor, truth: Tensor) -> list
         (reading, (theta - truth).square()),
         (relative, (theta / truth - 1.0).square()),
     ):
-        for j, parameter in enumerate(PARAMETERS):
-            value = float(errors[:, j].mean())
-            error = float(errors[:, j].std()) / math.sqrt(len(errors))
-            rows.append(_row(text, method, ERROR, parameter, value, error, n=len(errors)))
+        rows += [
+            _row(text, method, ERROR, name, errors[:, j].numpy())
+            for j, name in enumerate(PARAMETERS)
+        ]
     return rows
 
 
-def _row(
-    reading: str,
-    method: str,
-    quantity: str,
-    parameter: str,
-    value: float,
-    error: float,
-    *,
-    n: int,
-) -> Row:
-    table = TABLES[quantity]
-    is_printed = method not in (FIXED_METRIC, MODE)
-    cells = (
-        row_of(table, n=PRINTED_SITES, algorithm=method, parameter=parameter)
-        if is_printed
-        else None
-    )
-    return Row(
-        table=table if is_printed else "",
+def _row(reading: str, method: str, quantity: str, parameter: str, values: Floats) -> Row:
+    published = None
+    if method not in (FIXED_METRIC, MODE):
+        cells = row_of(TABLES[quantity], n=PRINTED_SITES, algorithm=method, parameter=parameter)
+        published = printed(cells, "mean", "monte_carlo_se")
+    return mean_row(
+        values,
+        table=TABLES[quantity] if published else "",
         setting=parameter,
         method=method,
         quantity=quantity,
-        value=value,
-        error=error,
         reading=reading,
-        n_values=n,
-        **(printed(cells, "mean", "monte_carlo_se") if cells else {}),
+        published=published,
     )
 
 
 def statements_of(rows: Sequence[Row], acceptance: float) -> list[Statement]:
     """Return the statements on SGRLD, and on the share of moves that NNGP accepts."""
-    found = {(row.reading, row.quantity, row.method, row.setting): row for row in rows}
+    row_at = {(row.reading, row.quantity, row.method, row.setting): row for row in rows}
     diverged = Row(setting="", method="", quantity="", value=math.nan)
 
     def sgrld_at(reading: str, quantity: str, parameter: str) -> Row:
-        return found.get((reading, quantity, "SGRLD", parameter), diverged)
+        return row_at.get((reading, quantity, "SGRLD", parameter), diverged)
 
     speed = [sgrld_at(MACHINE, SPEED, parameter).value for parameter in PARAMETERS]
     coverages = {name: sgrld_at("", COVERAGE, name) for name in ("rho", "nu")}
@@ -490,11 +473,11 @@ def statements_of(rows: Sequence[Row], acceptance: float) -> list[Statement]:
                 difference_part(
                     f"{parameter}: SGRLD minus {method}",
                     sgrld_at("", ERROR, parameter),
-                    found["", ERROR, method, parameter],
+                    row_at["", ERROR, method, parameter],
                 )
                 for parameter in PARAMETERS
                 for method in [*CONFIGS, "NNGP"]
-                if ("", ERROR, method, parameter) in found
+                if ("", ERROR, method, parameter) in row_at
             ],
         ),
         Statement(

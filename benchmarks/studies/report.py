@@ -108,14 +108,13 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
 
 def _sizes(texts: Iterable[str]) -> list[int]:
     """Return the sizes n that settings such as "k = 0, n = 30" name."""
-    found = re.findall(r"\bn = ([\d,]+)", "; ".join(texts).replace(", ", "; "))
-    return [int(number.replace(",", "")) for number in found]
+    return [int(number) for number in re.findall(r"\bn = (\d+)", " ".join(texts))]
 
 
 def _range(numbers: Iterable[int]) -> str:
     """Return smallest and largest of the numbers above 0, nothing where there is none."""
-    found = sorted({number for number in numbers if number})
-    return "" if not found else " to ".join(f"{n:,}" for n in dict.fromkeys((found[0], found[-1])))
+    ordered = sorted({number for number in numbers if number})
+    return " to ".join(f"{n:,}" for n in dict.fromkeys(ordered[:1] + ordered[-1:]))
 
 
 def faults(study: Study, results: Mapping[str, StoredResult]) -> list[str]:

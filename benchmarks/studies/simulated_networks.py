@@ -529,7 +529,7 @@ def statements_of(rows: Sequence[Row]) -> list[Statement]:
             high=0.0,
         )
 
-    others = [method for method in COLUMNS if method != "BNN"]
+    rivals = [method for method in COLUMNS if method != "BNN"]
     return [
         Statement(
             "BTL-PCP-PE has lower errors than TL1 and TL2.",
@@ -540,7 +540,7 @@ def statements_of(rows: Sequence[Row]) -> list[Statement]:
         ),
         Statement(
             "BNN has the lowest errors at k = 15.",
-            [less("BNN", other, "k = 15,") for other in others],
+            [less("BNN", other, "k = 15,") for other in rivals],
         ),
     ]
 
