@@ -118,7 +118,7 @@ def test_describe_reordered_atoms_is_the_same(atoms: Atoms, config: DescriptorCo
 def test_describe_crystal_moved_in_any_way_is_the_same(seed: int) -> None:
     generator = np.random.default_rng(seed)
     atoms = crystal()
-    turn = Rotation.random(rng=generator).as_matrix()
+    turn = Rotation.random(None, generator).as_matrix()
     moved = Atoms(
         atoms.numbers,
         (atoms.positions + generator.uniform(-20, 20, 3)) @ turn.T,
