@@ -145,7 +145,7 @@ class Part:
             self.error * float(student.isf(level, self.n_values - 1 if self.n_values else MANY))
             for level in (LEVEL, LEVEL / n_parts)
         )
-        if self.value - proof > self.low and self.value + proof < self.high:
+        if self.value - proof >= self.low and self.value + proof < self.high:
             return "agrees"
         if self.value + refutation < self.low or self.value - refutation > self.high:
             return "differs"

@@ -148,6 +148,11 @@ class TestVerdict:
         refuted = sum(statement.verdict == "differs" for statement in statements)
         assert refuted / 2000 == pytest.approx(0.05, abs=0.015)
 
+    def test_method_is_better_than_one_that_diverged(self):
+        assert Part(what="a minus b", value=-math.inf, high=0.0).verdict(1) == "agrees"
+        assert Part(what="b minus a", value=math.inf, high=0.0).verdict(1) == "differs"
+        assert Part(what="c minus d", value=math.nan, high=0.0).verdict(1) == "cannot tell"
+
     def test_study_is_as_good_as_its_worst_part(self):
         holds = Statement("a", [Part(what="b", value=1.0, low=0.0)])
         open_ = Statement("c", [Part(what="d", value=1.0, error=2.0, low=0.0)])
