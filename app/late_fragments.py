@@ -50,6 +50,8 @@ def correct_late_fragments() -> None:
         waiting = requests._rerun_data
         is_for_page = requests._state == ScriptRequestType.RERUN and not waiting.fragment_id_queue
         page = str(waiting.page_script_hash) if is_for_page else ""
+        if request.is_auto_rerun and waiting.fragment_id_queue and not waiting.is_auto_rerun:
+            request = replace(request, is_auto_rerun=False)  # what a user pressed is not a timer's
         correction = corrected(request, page=page)
         return True if correction is None else request_rerun(requests, correction)
 

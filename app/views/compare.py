@@ -72,7 +72,7 @@ def _too_few(dataset: str | None = None) -> None:
     if dataset is None:
         advice("compare")
     else:
-        st.page_link("views/train.py", label="Train another way", icon=":material/model_training:")
+        st.page_link("views/train.py", label="Train again", icon=":material/model_training:")
 
 
 page()

@@ -43,16 +43,18 @@ def sections() -> None:
             first_visit()
             calculations_expander("Or read finished calculations")
         return
+    dataset = datasets.get(session.selected_id("data"), next(iter(datasets.values())))
+    counts = stores.library().counts(dataset.id)
+    if counts["all"]:  # drawn first, so that nothing below it moves
+        with left_column:
+            state(dataset, counts, is_reading=is_reading)
     choosers = frame.row()
     with choosers:
-        before = session.selected_id("data")
         names = stores.dataset_labels(datasets.values())
         picked = choose("data", "Data set", names, key="data-select", width=240, is_labelled=False)
         session.choose("data", picked)
-        if before in datasets and picked != before:
+        if picked != dataset.id:
             st.rerun()
-        dataset = datasets[picked]
-    counts = stores.library().counts(dataset.id)
     job = stores.latest(dataset.id)
     if job is not None and job.kind in CHECKS and job.state != "finished":
         job_panel(job)
@@ -60,8 +62,6 @@ def sections() -> None:
         if not job.active and not counts[required] and st.button("Check the files again"):
             carry_out(lambda: uploads.check_again(job))
     if counts["all"]:
-        with left_column:
-            state(dataset, counts, is_reading=is_reading)
         with right_column:
             elements = choose_elements(dataset, stamp=f"{job.id if job else ''}-{dataset.labels}")
         with choosers:

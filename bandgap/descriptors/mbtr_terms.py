@@ -86,7 +86,8 @@ def _add_neighbours(
         neighbours[i].append(j)
     wrapper = MBTRWrapper(_index_of_element(species), n, images.tolist())
     add = wrapper.get_k2 if order == 2 else wrapper.get_k3
-    structure = (numbers.tolist(), positions.tolist(), distances.tolist(), neighbours)
+    rows = distances.tolist() if order == 2 else distances  # all pairs of objects are gigabytes
+    structure = (numbers.tolist(), positions.tolist(), rows, neighbours)
     functions = (term.function.encode(), term.weighting.encode(), parameters)
     grid = (term.minimum, term.maximum, term.sigma, term.n)
     add(values, np.zeros((0, 0, 0)), True, False, *structure, *functions, *grid)

@@ -68,15 +68,15 @@ class JobTimes:
     def estimate(self, kind: str, payload: Mapping[str, Any]) -> Estimate | None:
         """Return the time of a job, None where neither rates nor past jobs tell it.
 
-        Above `START_S` it is the work of the job times the median of what the last jobs that are
-        like it took for theirs.
+        It is the work of the job times the median of what the last jobs that are like it took for
+        theirs, a training's above `START_S`.
         """
         past = self._past(kind)
         like, work = self._work(kind, payload)
         rates = [rate for past_like, rate in past if past_like == like][-LAST_RUNS:]
         if not work or not (rates or kind == "transfer"):
             return None
-        return Estimate(START_S + work * median(rates or [1.0]), len(rates))
+        return Estimate(_start_s(kind) + work * median(rates or [1.0]), len(rates))
 
     def _read_past(self, kind: str) -> list[tuple[object, float]]:
         """Return what the last finished jobs are like, and their seconds for their work."""
@@ -94,7 +94,7 @@ class JobTimes:
                 )
                 like, work = self._work(kind, payload)
                 if work and not result.get("resumed"):
-                    past.append((like, max(row["seconds"] - START_S, 0.0) / work))
+                    past.append((like, max(row["seconds"] - _start_s(kind), 1.0) / work))
                 if kind == "transfer":
                     key, n, _ = self._features(payload)
                     self._described[key] = max(n, self._described.get(key, 0))
@@ -121,7 +121,7 @@ class JobTimes:
         key, n, structure_s = self._features(payload)
         n_new = max(n - self._described.get(key, 0), 0)
         fit_s = method.cost.seconds(request.n or 0, chain_iterations(request.settings))
-        return request.method, n_new * structure_s + fit_s
+        return request.method, START_S + n_new * structure_s + fit_s
 
     def _features(self, payload: Mapping[str, Any]) -> tuple[object, int, float]:
         """Return data and features of a transfer, and its structures with the seconds of each.
@@ -151,3 +151,8 @@ class JobTimes:
             dataset,
         )
         return n, atoms, bool(periodic)
+
+
+def _start_s(kind: str) -> float:
+    """Return the seconds of a job that do not grow with its work; a transfer's are part of it."""
+    return START_S if kind == "train_source" else 0.0

@@ -74,8 +74,12 @@ def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, So
 
 
 def stored_potentials(library: Library, source_id: str) -> str:
-    """Return the names of the potentials in the features of a source model that is not shipped."""
-    manifest, _ = _manifest(library.home.folder / "sources" / source_id)
+    """Return the names of the potentials in the features of a source model."""
+    shipped = library.shipped_sources().get(source_id)
+    folder = (
+        library.home.folder / "sources" / source_id if shipped is None else Path(shipped.folder)
+    )
+    manifest, _ = _manifest(folder)
     descriptor = manifest.get("descriptor", {})
     return f"{descriptor.get('potential')} {descriptor.get('second_potential')}"
 

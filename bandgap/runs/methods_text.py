@@ -66,7 +66,7 @@ def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     if card.get("n_structures"):
         names = ", ".join(map(str, card.get("data", ()))) or "not recorded"
         yield f"Data of the source model: {names}. {card.get('licence') or 'No licence recorded.'}"
-    licence = manifest["data"].get("licence")
+    licence = manifest["data"].get("licence") or manifest.get("about", {}).get("licence")
     yield f"The labelled structures of this run. {licence or 'No licence recorded.'}"
 
 

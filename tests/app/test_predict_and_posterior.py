@@ -295,7 +295,7 @@ def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(exampl
 def test_run_again_has_other_draws_and_the_same_other_settings(sampler: dict[str, int]) -> None:
     settings = {"global_scale": "truncated"} | ({"sampler": sampler} if sampler else {})
     request = TransferRequest(method="last_layer_horseshoe", n=40, settings=settings)
-    again = with_draws(request, 600)
+    again = with_draws(request, 600, None)
     assert again.settings == {**settings, "sampler": {**sampler, "draws": 600}}
     assert again.changed(settings=settings) == request
 

@@ -48,7 +48,7 @@ def prediction_rows(
         Their details, if stored, which have the nearest known structures.
     """
     table = pd.DataFrame(dict(columns))
-    if details is not None:
+    if details is not None and len(details) == len(table):
         table["nearest_known"] = details.nearest
         table["nearest_distance"] = details.distance
         table["nearest_percentile"] = details.percentile

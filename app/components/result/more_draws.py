@@ -35,7 +35,7 @@ def more_draws(result: RunResult, *, kind: Literal["primary", "secondary"] = "se
     more = draws - (draws_of(run) or 0)
     coordinates = coordinates_of(run)
     continues = coordinates is not None and more > 0 and can_continue(stores.home(), run)
-    request = with_draws(run.request, draws)
+    request = with_draws(run.request, draws, coordinates)
     label = f"Run again with {draws:,} draws of each chain"
     help_text = "Data, split, seed and other settings stay the same. The present run stays."
     if continues and coordinates is not None:
@@ -89,9 +89,12 @@ def coordinates_of(run: RunRow) -> Coordinates | None:
     return method.cost.coordinates if method and method.cost else None
 
 
-def with_draws(request: TransferRequest, draws: int) -> TransferRequest:
+def with_draws(
+    request: TransferRequest, draws: int, coordinates: Coordinates | None
+) -> TransferRequest:
     """Return the request with this number of draws and the same warm-up."""
-    sampler = {**request.settings.get("sampler", {}), "draws": draws}
+    usual = {"warmup": SamplerConfig(coordinates=coordinates).n_warmup} if coordinates else {}
+    sampler = {**usual, **request.settings.get("sampler", {}), "draws": draws}
     return request.changed(settings={**request.settings, "sampler": sampler})
 
 

@@ -54,11 +54,16 @@ def carry_out(
 def edited_text(
     label: str, text: str, store: Callable[[str], object], *, key: str, **options: Any
 ) -> None:
-    """Draw a field, and store its text as soon as it is changed."""
+    """Draw a field; its text is stored when the user changes it, before the page is drawn."""
     field_key = f"{key}-{text}"
-    new_text = st.text_input(label, text, max_chars=MAX_NAME, key=field_key, **options)
-    if " ".join(new_text.split()) != text:
-        carry_out(lambda: store(new_text))
+
+    def store_change() -> None:
+        try:
+            store(st.session_state[field_key])
+        except BandgapError as error:
+            session.set_message(words.escaped_sentence(str(error)), tone="error")
+
+    st.text_input(label, text, max_chars=MAX_NAME, key=field_key, on_change=store_change, **options)
 
 
 def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], object]) -> None:

@@ -106,7 +106,7 @@ def _better_way(run: RunRow) -> str:
         return ""
     transfers = run.source != NO_SOURCE
     best = stores.proposal(stores.target(dataset, run.request.n), transfers=transfers)
-    is_same = (best.method, best.levels) == (run.method, run.request.levels)
+    is_same = (best.method, best.levels) == (run.method, run.request.levels or "none")
     if is_same or not best.measured or best.method not in methods:
         return " No other method is known to be better on crystals like these: add labels."
     levels = "" if best.levels == "none" else f" with {best.levels} levels"

@@ -12,6 +12,7 @@ from app.components.shared.advice import advice
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs, read_run
 from app.components.shared.waiting import rerun_when
+from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
 from bandgap.jobs.deletions import bin_run
 from bandgap.jobs.housekeeping import rename_run
@@ -53,8 +54,11 @@ def first_answer(job: Job) -> None:
     first = finished_runs().get(job.payload.get(FIRST_ANSWER, ""))
     if first is None:
         return
-    with frame.row():
+    try:
         error = read_run(first.id).manifest["metrics"]["rmse_eV"]
+    except BandgapError:  # Result says what is damaged
+        return
+    with frame.row():
         title = words.escaped(first.title)
         st.markdown(f"{title} has an RMSE of {error:.2f} eV on the same test.", width="content")
         if st.button("See its result", type="tertiary"):

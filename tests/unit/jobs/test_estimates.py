@@ -109,11 +109,17 @@ def test_sampler_takes_as_long_as_its_iterations(store):
 def test_last_five_runs_of_the_same_method_correct_its_rate_by_their_median(store):
     work_s = 150 * STRUCTURE_S + fit_s(store, "nptl", 150)
     for number, factor in enumerate((90.0, 90.0, 90.0, 3.0, 1.0, 2.0, 2.0, 2.0)):
-        took_s = START_S + factor * work_s
+        took_s = factor * (START_S + work_s)
         add_transfer(store, took_s=took_s, method="nptl", n=150, dataset=f"d{number}")
     add_transfer(store, took_s=50.0 * work_s, method="fine_tune")
-    seconds = START_S + 2.0 * (200 * STRUCTURE_S + METHODS["nptl"].cost.large_s)
+    seconds = 2.0 * (START_S + 200 * STRUCTURE_S + METHODS["nptl"].cost.large_s)
     assert estimated(store, "nptl", 200) == Estimate(pytest.approx(seconds), 5)
+
+
+def test_a_slow_start_does_not_multiply_long_work(store):
+    add_transfer(store, took_s=2.0 * START_S, method="nptl", n=20)
+    rates_s = START_S + METHODS["nptl"].cost.seconds(5000, None) + 5000 * STRUCTURE_S
+    assert estimated(store, "nptl", 5000).seconds < 2.0 * rates_s
 
 
 def test_runs_of_all_workspaces_count_and_resumed_ones_do_not(store):
