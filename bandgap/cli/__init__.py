@@ -149,8 +149,10 @@ class _Group(PlainErrors):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help with all commands."""
-        self.commands = {name: _listed(name) for name in self.commands}
+        commands = self.commands
+        self.commands = {name: _listed(name) for name in commands}
         super().format_help(ctx, formatter)
+        self.commands = commands
 
 
 app = typer.Typer(

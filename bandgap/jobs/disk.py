@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,22 +30,17 @@ class Store(Protocol):
 class WorkspaceUsage:
     """Bytes on the disk.
 
-    `datasets` has the bytes of every data set by its id: uploaded files, and files computed from
-    them. `runs` are the folders of the workspace's runs and source models. `bin` is what was
-    deleted and can be restored. `cache` is the descriptor cache, which all workspaces share. `free`
-    is the free space of the disk.
+    `uploads` are the files of all data sets, including those uploaded for predictions, and files
+    computed from them. `runs` are the folders of the workspace's runs and source models. `bin` is
+    what was deleted and can be restored. `cache` is the descriptor cache, which all workspaces
+    share. `free` is the free space of the disk.
     """
 
-    datasets: Mapping[str, int]
+    uploads: int
     runs: int
     bin: int
     cache: int
     free: int
-
-    @property
-    def uploads(self) -> int:
-        """Bytes of all data sets, including those uploaded for predictions."""
-        return sum(self.datasets.values())
 
     @property
     def total(self) -> int:
@@ -57,7 +52,7 @@ def workspace_usage(store: Store, workspace: str) -> WorkspaceUsage:
     """Return the disk space of a workspace; files that two data sets share count in both."""
     deleted = bin_of(workspace)
     return WorkspaceUsage(
-        datasets=dataset_sizes(store, workspace),
+        uploads=sum(dataset_sizes(store, workspace).values()),
         runs=_models_bytes(store, workspace),
         bin=sum(dataset_sizes(store, deleted).values()) + _models_bytes(store, deleted),
         cache=folder_bytes(store.home.cache),

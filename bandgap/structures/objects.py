@@ -35,9 +35,8 @@ def as_records(structures: object, *, limits: Limits = DEFAULT_LIMITS) -> list[S
     structures
         One or several (a list, tuple, array, iterator or a DataFrame with one column) of:
         `ase.Atoms`, pymatgen `Structure` or `Molecule`, paths of files or folders, and records.
-        Lengths are in Angstrom. The id of an
-        object is its `info["id"]` (`properties["id"]` of pymatgen), otherwise "structure-1" for the
-        first item, and so on.
+        Lengths are in Angstrom. The id of an object is its `info["id"]` (`properties["id"]` of
+        pymatgen), otherwise "structure-1" for the first item, and so on.
     limits
         Largest sizes and counts that are read.
 

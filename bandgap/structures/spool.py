@@ -94,12 +94,14 @@ class Spool:
 
     def _receive(self) -> None:
         with self._lock:
+            if self._summary is not None:  # another iteration has received it
+                return
             report = next(self._reports)
-        if isinstance(report, _Summary):
-            self._n_available = report.n
-            self._summary = report
-        else:
-            self._n_available = report
+            if isinstance(report, _Summary):
+                self._n_available = report.n
+                self._summary = report
+            else:
+                self._n_available = report
 
     def _parts(self) -> Iterator[tuple[bytes, bytes, str | None]]:
         """Yield the two parts of every record, and its new id or None.
