@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
+from bandgap.cli.zipped_run import takes_zipped_run
 
+
+@takes_zipped_run("run")
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or a zip of it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, a zip of one, or pbe.")],
     out: Annotated[
         Path,
         typer.Option(
@@ -24,26 +27,23 @@ def report(
     installed Chromium, Chrome or Edge.
     """
     from bandgap.storage.manifests import read_manifest
-    from bandgap.storage.run_archives import opened_run
 
-    with opened_run(run) as folder:
-        manifest = read_manifest(folder, kind="run")
-        # Imported after the run was found, because they import pandas.
-        from bandgap.jobs.shell_commands import stored_command
-        from bandgap.runs.html_report import ReportContext, write_report
+    manifest = read_manifest(run, kind="run")
+    # Imported after the run was found, because they import pandas.
+    from bandgap.jobs.shell_commands import stored_command
+    from bandgap.runs.html_report import ReportContext, write_report
 
-        command = stored_command(manifest)
-        write_report(folder, out, context=ReportContext(title=title, command=command))
+    command = stored_command(manifest)
+    write_report(run, out, context=ReportContext(title=title, command=command))
     typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
+@takes_zipped_run("run")
 def cite(
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run, or a zip of it.")],
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run, a zip of one, or pbe.")],
 ) -> None:
     """Print what a run rests on and should be cited: method, descriptor and data."""
     from bandgap.runs.methods_text import cited_works
     from bandgap.storage.manifests import read_manifest
-    from bandgap.storage.run_archives import opened_run
 
-    with opened_run(run) as folder:
-        typer.echo("\n".join(cited_works(read_manifest(folder, kind="run"))))
+    typer.echo("\n".join(cited_works(read_manifest(run, kind="run"))))

@@ -103,6 +103,7 @@ def test_zip_of_a_run_predicts_and_reports_like_its_folder(
     assert all(line in html.unescape(text) for line in cited)
     assert cited[0].startswith("As a comparison in BTL-PCP: M. A. Abba")
     assert cited[-1].startswith("The labelled structures of this run.")
+    assert "Materials Project" in run("cite", "--run", "pbe").stdout
 
 
 def test_error_of_a_zipped_run_names_the_zip(
