@@ -10,7 +10,9 @@ from bandgap.cli.zipped_run import takes_zipped_run
 
 @takes_zipped_run("run")
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, a zip of one, or pbe.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, a zip of one, or pbe.")
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -40,7 +42,9 @@ def report(
 
 @takes_zipped_run("run")
 def cite(
-    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run, a zip of one, or pbe.")],
+    run: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of a run, a zip of one, or pbe.")
+    ],
 ) -> None:
     """Print what a run rests on and should be cited: method, descriptor and data."""
     from bandgap.runs.methods_text import cited_works

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
+from bandgap.foundation.errors import ConfigError
+
 T = TypeVar("T")
 
 
@@ -34,6 +36,7 @@ class Registry(Mapping[str, T]):
     group
         Entry points of this group, of any installed package, are further objects. The metadata of
         the packages are read where a name is not among `objects`, or all names are listed.
+        The access to one that cannot be imported raises ConfigError.
     """
 
     def __init__(self, objects: Mapping[str, str], *, group: str = "") -> None:
@@ -48,7 +51,18 @@ class Registry(Mapping[str, T]):
         }
 
     def __getitem__(self, name: str) -> T:
-        path = self._objects.get(name) or self._all_objects[name]
+        if name in self._objects:
+            return self._imported(self._objects[name])
+        path = self._all_objects[name]
+        try:
+            return self._imported(path)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"the entry point {name} = {path!r} of the group {self._group} cannot be imported: "
+                f"{error}. Correct it in the package that declares it, or uninstall that package."
+            ) from error
+
+    def _imported(self, path: str) -> T:
         module, _, attribute = path.partition(":")
         value: T = getattr(importlib.import_module(module), attribute)
         return value

@@ -93,8 +93,9 @@ def restored_posterior(
 def _class_of(kind: str) -> Any:
     if kind not in KINDS:
         raise ArtifactError(
-            f"posterior of kind {kind!r} does not exist here. Install the package that has it. "
-            f"Installed: {', '.join(KINDS)}."
+            f"posterior of kind {kind!r} does not exist here. Install the package that has it; it "
+            "names its class as an entry point of the group bandgap.posteriors. Installed: "
+            f"{', '.join(KINDS)}."
         )
     return KINDS[kind]
 

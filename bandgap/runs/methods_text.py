@@ -10,6 +10,7 @@ from bandgap.evaluation.error_context import tiny_error_warning
 from bandgap.evaluation.heldout import tested_ids
 from bandgap.foundation import citations
 from bandgap.storage.manifests import posterior_kinds
+from bandgap.transfer import METHODS
 
 _BLOCKS = {
     "composition": "statistics of the elements' properties",
@@ -52,7 +53,8 @@ def methods_text(manifest: Mapping[str, Any], *, calibrator: Calibrator | None =
 
 def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a run rests on: its method, the blocks of its descriptor, and its data."""
-    yield from citations.OF_METHOD.get(str(manifest["method"]), ())
+    if method := METHODS.get(str(manifest["method"])):
+        yield from method.references
     descriptor = manifest["descriptor"]
     if any(descriptor.get(name) for name in ("k1", "k2", "k3")):
         yield from (citations.MBTR, citations.DSCRIBE)

@@ -9,6 +9,7 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation import citations
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Update
 from bandgap.inference.network.pcp_scales import point_estimate_scales
@@ -64,6 +65,7 @@ METHOD: Final = Method(
     summary=(
         "Samples all layers around the source model. The data decide how far each layer moves."
     ),
+    references=(citations.METHOD,),
     duration="about 1 minute for 200 crystals on 2 cores",
     cost=Cost(35, 60, coordinates="partially centred"),
     config=BtlPcpPeConfig,

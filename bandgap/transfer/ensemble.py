@@ -79,6 +79,10 @@ METHOD: Final = Method(
         "Trains several networks from the source model's weights, each with another order of "
         "the crystals."
     ),
+    references=(
+        'B. Lakshminarayanan, A. Pritzel and C. Blundell, "Simple and scalable predictive '
+        'uncertainty estimation using deep ensembles", NeurIPS 2017.',
+    ),
     duration="seconds",
     cost=Cost(0.6, 1.6),
     config=EnsembleConfig,

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Settings
 from bandgap.foundation.progress import Update
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
@@ -111,6 +112,11 @@ METHOD: Final = Method(
     title="Gaussian process on the source model's features",
     summary=(
         "A Gaussian process on the source model's features and gradients and on the descriptor."
+    ),
+    references=(
+        citations.GAUSSIAN_PROCESSES,
+        'A. Jacot, F. Gabriel and C. Hongler, "Neural tangent kernel: convergence and '
+        'generalization in neural networks", NeurIPS 2018.',
     ),
     duration="seconds for 200 crystals; about a minute for 1,000",
     cost=Cost(0.2, 0.5),

@@ -7,6 +7,7 @@ Training is early-stopped Adam. The result is a point estimate, stored as one dr
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation import citations
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -38,6 +39,7 @@ METHOD: Final = Method(
     standing="alternative",
     title="Fine-tuning",
     summary="Trains all layers from the source model's weights. One network, no posterior.",
+    references=(citations.COMPARISON,),
     duration="seconds",
     cost=Cost(0.5, 1.5),
     config=FineTuneConfig,

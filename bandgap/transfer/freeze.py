@@ -7,6 +7,7 @@ early-stopped Adam. The result is a point estimate, stored as one draw (`point_e
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation import citations
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
@@ -53,6 +54,7 @@ METHOD: Final = Method(
         "Keeps the source model's hidden layers and refits its output layer. One network, no "
         "posterior."
     ),
+    references=(citations.COMPARISON,),
     duration="seconds",
     cost=Cost(0.4, 2),
     config=FreezeConfig,

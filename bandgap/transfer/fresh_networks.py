@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import AtLeastTwo, Count, OneOrMore, Settings, ShareBelowOne
 from bandgap.foundation.machine import choose_device
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
@@ -142,6 +143,10 @@ METHOD: Final = Method(
     summary=(
         "Trains a network without each fold, from random weights, without the source model. For "
         "thousands of crystals. Conformal intervals."
+    ),
+    references=(
+        'I. Loshchilov and F. Hutter, "Decoupled weight decay regularization", ICLR 2019.',
+        citations.JACKKNIFE,
     ),
     duration="seconds; about 10 minutes for 10,000 crystals",
     cost=Cost(8, 10),

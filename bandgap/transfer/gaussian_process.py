@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Settings, WholeNumber
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update
@@ -113,6 +114,7 @@ METHOD: Final = Method(
     standing="alternative",
     title="Gaussian process, no transfer",
     summary="An exact Gaussian process on the descriptor, without the source model.",
+    references=(citations.GAUSSIAN_PROCESSES,),
     duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
     cost=Cost(0.2, 0.5),
     config=GaussianProcessConfig,

@@ -78,6 +78,10 @@ METHOD: Final = Method(
         "Adds many small regression trees on the descriptor, without the source model. "
         "Conformal intervals."
     ),
+    references=(
+        'J. H. Friedman, "Stochastic gradient boosting", Comput. Stat. Data Anal. 38, 367-378, '
+        "2002.",
+    ),
     duration="seconds; about 8 for 1,000 crystals",
     cost=Cost(5, 7),
     config=GradientBoostingConfig,

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import AtLeastTwo, OneOrMore, Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.posterior import ConformalPosterior, Floats
@@ -104,6 +105,7 @@ METHOD: Final = Method(
     summary=(
         "Kernel ridge regression on the descriptor, without the source model. Conformal intervals."
     ),
+    references=(citations.MBTR,),
     duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
     cost=Cost(0.2, 0.5),
     config=KernelRidgeConfig,

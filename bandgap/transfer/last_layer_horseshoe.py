@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Positive
 from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
@@ -94,6 +95,11 @@ METHOD: Final = Method(
     summary=(
         "Keeps the source model's hidden layers. A few output weights may change much, the "
         "others hardly."
+    ),
+    references=(
+        citations.METHOD,
+        'C. M. Carvalho, N. G. Polson and J. G. Scott, "The horseshoe estimator for sparse '
+        'signals", Biometrika 97, 465-480, 2010.',
     ),
     duration="seconds with 64 hidden units; about a minute with 512",
     cost=Cost(5, 5),

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Count, Positive
 from bandgap.foundation.progress import Update
 from bandgap.inference import diagnostics
@@ -187,6 +188,7 @@ METHOD: Final = Method(
         "Keeps the source model's hidden layers. All output weights may change; the data "
         "decide how far."
     ),
+    references=(citations.METHOD,),
     duration="a second",
     cost=Cost(0.3, 0.3),
     config=LastLayerPcpConfig,

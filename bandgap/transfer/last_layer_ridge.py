@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Count
 from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.noise_variance import NoisePrior
@@ -85,6 +86,11 @@ METHOD: Final = Method(
     summary=(
         "Keeps the source model's hidden layers. Ridge regression pulls the output weights "
         "towards the source's."
+    ),
+    references=(
+        citations.COMPARISON,
+        'G. H. Golub, M. Heath and G. Wahba, "Generalized cross-validation as a method for '
+        'choosing a good ridge parameter", Technometrics 21, 215-223, 1979.',
     ),
     duration="a second",
     cost=Cost(0.1, 0.1),

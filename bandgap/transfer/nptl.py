@@ -20,6 +20,7 @@ from typing import Final, Literal
 import numpy as np
 import torch
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import AtLeastTwo, Candidates, Count
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
@@ -207,6 +208,7 @@ METHOD: Final = Method(
         "Trains many networks, each with random weights for the crystals and for predictions "
         "of the source model."
     ),
+    references=(citations.NPTL,),
     duration="about half a minute for 200 crystals on one core",
     cost=Cost(5.3, 22),
     config=NptlConfig,

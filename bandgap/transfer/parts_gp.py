@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.descriptors.config import feature_terms
+from bandgap.foundation import citations
 from bandgap.foundation.config import Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Update
@@ -61,6 +62,7 @@ METHOD: Final = Method(
         "A Gaussian process with one kernel for each block of the descriptor, without the "
         "source model."
     ),
+    references=(citations.GAUSSIAN_PROCESSES,),
     duration="seconds for 200 crystals; about half a minute for 1,000",
     cost=Cost(0.4, 1.2),
     config=PartsGPConfig,

@@ -65,6 +65,7 @@ METHOD: Final = Method(
         "Averages many deep regression trees on the descriptor, without the source model. "
         "Conformal intervals."
     ),
+    references=('L. Breiman, "Random forests", Machine Learning 45, 5-32, 2001.',),
     duration="seconds; about 12 for 1,000 crystals",
     cost=Cost(1.8, 3.2),
     config=RandomForestConfig,

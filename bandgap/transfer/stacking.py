@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Positive, Settings
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Update
@@ -89,6 +90,11 @@ METHOD: Final = Method(
     summary=(
         "Combines a Gaussian process, kernel ridge and boosted trees, weighted by their "
         "predictions of held-out crystals."
+    ),
+    references=(
+        'Y. Yao, A. Vehtari, D. Simpson and A. Gelman, "Using stacking to average Bayesian '
+        'predictive distributions", Bayesian Anal. 13, 917-1007, 2018.',
+        citations.JACKKNIFE,
     ),
     duration="about 10 seconds for 200 crystals, a minute for 1,000",
     cost=Cost(6, 9),

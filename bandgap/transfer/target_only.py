@@ -9,6 +9,7 @@ standardised by the target's training rows. The result is a point estimate, stor
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Settings
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
@@ -59,6 +60,7 @@ METHOD: Final = Method(
         "Trains a new network with the labelled crystals only. Shows what a transfer gains. "
         "No posterior."
     ),
+    references=(citations.COMPARISON,),
     duration="seconds",
     cost=Cost(0.6, 5.7),
     config=TargetOnlyConfig,

@@ -10,6 +10,7 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation import citations
 from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import layers_of
 from bandgap.networks.standardise import fit_standardiser
@@ -52,6 +53,7 @@ METHOD: Final = Method(
         "Samples all layers of a new network with the labelled crystals only. Shows what a "
         "transfer gains."
     ),
+    references=(citations.COMPARISON,),
     duration="about 2 minutes for 200 crystals on 2 cores",
     cost=Cost(55, 110, coordinates="partially centred"),
     config=BnnConfig,

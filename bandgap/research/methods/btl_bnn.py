@@ -8,6 +8,7 @@ tau_l and each layer's share of it.
 from dataclasses import dataclass
 from typing import Final
 
+from bandgap.foundation import citations
 from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
@@ -45,6 +46,7 @@ METHOD: Final = Method(
         "Samples all layers around the source model. The scales of its prior do not depend on"
         " the source."
     ),
+    references=(citations.COMPARISON,),
     duration="about 2 minutes for 200 crystals on 2 cores",
     cost=Cost(55, 110, coordinates="partially centred"),
     config=BtlBnnConfig,

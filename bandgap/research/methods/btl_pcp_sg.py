@@ -23,6 +23,7 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import ShareBelowOne
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Update
@@ -91,6 +92,7 @@ METHOD: Final = Method(
         "Samples the posterior of the transfer with the penalized complexity prior, a few "
         "rows at a time, for thousands of labels."
     ),
+    references=(citations.METHOD, citations.SGHMC),
     duration="about 4 minutes for any number of crystals; more with a wide source",
     cost=Cost(220, 220),
     config=BtlPcpSgConfig,

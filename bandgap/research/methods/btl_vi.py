@@ -234,6 +234,7 @@ METHOD: Final = Method(
         "Fits independent normal distributions to all weights, each as close to the source "
         "model as the source's data demand."
     ),
+    references=("After Zhou et al. (2020); see Research methods in the documentation of bandgap.",),
     duration="about a minute for 200 crystals",
     cost=Cost(57, 127),
     config=BtlViConfig,

@@ -73,6 +73,10 @@ METHOD: Final = Method(
         "Trains several networks whose hidden layers are pulled towards the source model. The"
         " data choose the strength."
     ),
+    references=(
+        'X. Li, Y. Grandvalet and F. Davoine, "Explicit inductive bias for transfer learning with '
+        'convolutional networks", ICML 2018.',
+    ),
     duration="seconds",
     cost=Cost(0.8, 3.6),
     config=L2SPConfig,

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Count, ProperShare
 from bandgap.foundation.progress import Update
 from bandgap.networks.perceptron import Params
@@ -165,6 +166,7 @@ METHOD: Final = Method(
     standing="research",
     title="Least-squares output layer",
     summary="Keeps the source model's hidden layers and fits new output weights by least squares.",
+    references=(citations.COMPARISON,),
     duration="a second",
     cost=Cost(0.1, 0.1),
     config=LastLayerOlsConfig,

@@ -122,6 +122,10 @@ METHOD: Final = Method(
     standing="research",
     title="Monte-Carlo dropout",
     summary="Trains all layers with dropout and predicts with a hundred networks drawn that way.",
+    references=(
+        'Y. Gal and Z. Ghahramani, "Dropout as a Bayesian approximation: representing model '
+        'uncertainty in deep learning", ICML 2016.',
+    ),
     duration="seconds",
     cost=Cost(0.5, 1),
     config=McDropoutConfig,

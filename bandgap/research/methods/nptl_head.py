@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import AtLeastTwo, Candidates, Count
 from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
@@ -132,6 +133,7 @@ METHOD: Final = Method(
         "Keeps the source model's hidden layers and refits its output layer to randomly "
         "reweighted crystals."
     ),
+    references=(citations.NPTL,),
     duration="seconds",
     cost=Cost(2, 2.5),
     config=NptlHeadConfig,

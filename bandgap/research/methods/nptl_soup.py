@@ -14,6 +14,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation import citations
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.kernels import Layers
 from bandgap.posterior import Floats, NetworkPosterior
@@ -117,6 +118,11 @@ METHOD: Final = Method(
     summary=(
         "Averages the weights of nonparametric transfer's networks into one network. Its "
         "intervals contain only the noise."
+    ),
+    references=(
+        citations.NPTL,
+        'M. Wortsman et al., "Model soups: averaging weights of multiple fine-tuned models '
+        'improves accuracy without increasing inference time", ICML 2022.',
     ),
     duration="about half a minute for 200 crystals on one core",
     cost=Cost(5.2, 27),

@@ -28,6 +28,10 @@ METHOD: Final = Method(
         "Gaussian process on the source model's features had lower errors on every set "
         "tested."
     ),
+    references=(
+        'J. M. Hernandez-Lobato and R. P. Adams, "Probabilistic backpropagation for scalable '
+        'learning of Bayesian neural networks", ICML 2015.',
+    ),
     duration="seconds",
     cost=Cost(2.5, 10.0),
     config=MomentTransferConfig,

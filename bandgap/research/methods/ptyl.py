@@ -120,6 +120,10 @@ METHOD: Final = Method(
         "Trains several networks under a prior from snapshots of the source model's training,"
         " which the source must have."
     ),
+    references=(
+        'R. Shwartz-Ziv et al., "Pre-train your loss: easy Bayesian transfer learning with '
+        'informative priors", NeurIPS 2022.',
+    ),
     duration="about a minute for 200 crystals on one core",
     cost=Cost(9, 36),
     config=PTYLConfig,

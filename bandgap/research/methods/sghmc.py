@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import Count, NonNegative, Positive, ShareBelowOne
 from bandgap.inference.batch.penalties import PTYL, Isotropic, Penalty
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
@@ -225,6 +226,11 @@ METHOD: Final = Method(
     summary=(
         "Samples all layers around the source model with gradients of small batches, at a low"
         " temperature."
+    ),
+    references=(
+        citations.SGHMC,
+        'R. Zhang et al., "Cyclical stochastic gradient MCMC for Bayesian deep learning", ICLR '
+        "2020.",
     ),
     duration="seconds",
     cost=Cost(1.2, 5.7),

@@ -12,6 +12,7 @@ from typing import Final
 
 import torch
 
+from bandgap.foundation import citations
 from bandgap.foundation.config import ShareAboveZero
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.training import TrainingConfig, split_rows, train
@@ -104,6 +105,7 @@ METHOD: Final = Method(
         "Trains the output layer from the source model's weights, then all layers. One "
         "network, no posterior."
     ),
+    references=(citations.COMPARISON,),
     duration="seconds",
     cost=Cost(0.8, 4.2),
     config=TwoStageConfig,

@@ -77,6 +77,12 @@ METHOD: Final = Method(
     summary=(
         "A Gaussian process on the source model's last hidden features, for thousands of crystals."
     ),
+    references=(
+        'A. V. Vecchia, "Estimation and model identification for continuous spatial processes", '
+        "J. R. Stat. Soc. B 50, 297-312, 1988.",
+        'J. Guinness, "Permutation and grouping methods for sharpening Gaussian process '
+        'approximations", Technometrics 60, 415-429, 2018.',
+    ),
     duration="seconds for 500 crystals; about half a minute for 5,000 and for 15,000",
     cost=Cost(2, 4),
     config=VecchiaGPConfig,

@@ -170,6 +170,8 @@ class Method:
         Whether it is recommended, an alternative, or for research.
     title, summary
         Its name in the dashboard, and one sentence on what it does.
+    references
+        Papers that a result of it should cite, as plain text.
     duration, cost
         How long a fit takes, as text and as a formula for estimates.
     config
@@ -205,6 +207,7 @@ class Method:
     needs: Need = ""
     levels: bool = False
     new_elements: bool = False
+    references: tuple[str, ...] = ()
 
     def fit_features(
         self, source: SourceModel, data: TargetData, config: Any, fitting: Fitting
