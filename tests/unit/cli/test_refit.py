@@ -11,6 +11,7 @@ from bandgap.storage.run_archives import run_archive
 from tests.unit.cli.conftest import Run, commands_in, write_eight_waters
 
 WORDS = "--label gap_eV --level-of-theory PBE --method freeze --n-test 3".split()
+WORDS += ["--set", 'training={"max_epochs": 3}']
 
 
 @pytest.fixture(scope="module")

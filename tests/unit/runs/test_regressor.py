@@ -313,7 +313,9 @@ def estimator_checks():
     names = set()
     parameters = []
     for estimator, check in estimator_checks_generator(
-        RowRegressor(QUICK), expected_failed_checks=NOT_APPLICABLE, mark="skip"
+        RowRegressor(QUICK, preset="composition-neighbours"),
+        expected_failed_checks=NOT_APPLICABLE,
+        mark="skip",
     ):
         name = getattr(check, "func", check).__name__
         marks = [pytest.mark.slow] if name in names else []
