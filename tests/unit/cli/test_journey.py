@@ -76,14 +76,14 @@ def test_journey_from_molecules_to_evaluated_predictions(
 
 
 def test_crystals_held_back_give_conformal_intervals_in_the_table(
-    run: Run, folder: Path, tmp_path: Path
+    run: Run, source_folder: Path, folder: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "run"
     table = tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
     words = "--label gap_eV --method freeze --n 40 --n-test 20 --conformal-share 0.5".split()
     words += FEW_EPOCHS
-    done = run("transfer", "--source", "demo", *data, *words, "--out", model)
+    done = run("transfer", "--source", source_folder, *data, *words, "--out", model)
     assert done.exit_code == 0
     assert "coverage of the conformal 95 % interval" in done.stdout
     predicted = run("predict", "--model", model, *data, "--interval", "conformal", "--out", table)
