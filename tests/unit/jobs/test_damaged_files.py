@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from bandgap.datasets.demo import read_demo_manifest
-from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import FILE, Calibrator, load_calibrator, save_calibrator
 from bandgap.foundation.damage import JsonError, parse_json, read_json
 from bandgap.foundation.errors import BandgapError, InputError
@@ -350,21 +349,6 @@ def test_store_with_damaged_bytes_is_read_or_refused_with_a_message(tmp_path: Pa
             refused += 1
         shutil.rmtree(home.folder)
     assert refused > 20
-
-
-def test_descriptor_cache_with_damaged_bytes_costs_no_computation(tmp_path: Path) -> None:
-    rows = {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)}
-    random_numbers = random.Random(20)
-    original = DescriptorCache(tmp_path / "whole")
-    original.put_many(rows)
-    for k in range(200):
-        cache = DescriptorCache(tmp_path / f"{k}")
-        cache.folder.mkdir()
-        cache.path.write_bytes(damaged(original.path.read_bytes(), random_numbers))
-        for value in cache.get_many(list(rows), width=64).values():
-            assert value.shape == (64,)
-        cache.put_many(rows)
-        assert isinstance(len(cache), int)
 
 
 def test_empty_database_file_is_filled(tmp_path: Path) -> None:

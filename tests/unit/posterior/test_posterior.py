@@ -112,17 +112,6 @@ def test_nothing_is_drawn_inside_the_row_space(basis):
     assert (values.std(axis=0) < 1e-5 * np.linalg.norm(x, axis=1)).all()
 
 
-def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(basis):
-    posterior = network_posterior(basis)
-    x = rows(9)
-    together = posterior.mean_draws_eV(x)
-    for i in range(9):
-        np.testing.assert_allclose(
-            posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5
-        )
-    np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
-
-
 def test_draws_of_some_rows_are_those_of_a_request_for_them_alone(basis):
     x = rows(9)
     members = [last_layer_posterior(draws=5), network_posterior(basis)]
