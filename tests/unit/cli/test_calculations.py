@@ -58,12 +58,3 @@ def test_labels_of_a_folder_whose_name_is_not_utf8_are_written(
     result = run("labels", calculations, "--out", table)
     assert result.exit_code == 0
     assert "runs/caf?/vasprun.xml" in table.read_text(encoding="utf-8")
-
-
-@pytest.mark.data
-def test_labels_prints_the_gaps_of_real_outputs(run: Run, test_data: Path, tmp_path: Path) -> None:
-    result = run("labels", test_data / "vasp_runs", "--out", tmp_path / "labels.csv")
-    assert "Cs2SnBr6: Br6Cs2Sn, 2.5408 eV, direct, HSE06 (25 %) + SOC" in result.stdout
-    assert "Cs2SnI6_dos: Cs2I6Sn, 0.7115 eV, direct, HSE06 (25 %)" in result.stdout
-    assert "Ge: Ge2, metal, 0 eV, LDA; bands overlap by 0.8719 eV" in result.stdout
-    assert "Si_r2scan: Si2, 0.7873 eV, indirect, r2SCAN" in result.stdout

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import bandgap
 from bandgap.cli.commands import PlainErrors, join_words
 from bandgap.foundation.errors import BudgetError, Cancelled
-from tests.unit.cli.conftest import Run, Shell
+from tests.unit.cli.conftest import Run
 
 COMMANDS = "check featurize train-source transfer predict evaluate demo app worker doctor".split()
 
@@ -102,10 +102,6 @@ def test_module_is_the_command_line_with_exit_codes_and_its_own_name() -> None:
     assert "No such command 'pretict'" in unknown.stderr
 
 
-def test_version_is_printed(run: Run) -> None:
-    assert run("--version").stdout.startswith("bandgap 0.")
-
-
 def test_help_loads_nothing_heavy() -> None:
     script = (
         "import sys\nfrom bandgap.cli import main\nsys.argv = ['bandgap', '--help']\n"
@@ -165,11 +161,3 @@ def test_first_errors_of_commands_load_nothing_heavy(waters: Path, tmp_path: Pat
         assert text in stderr, (words, stderr)
         assert code in (1, 2), words
     assert loaded.split() == ["LOADED"]
-
-
-def test_path_that_does_not_exist_is_named_without_traceback(shell: Shell, tmp_path: Path) -> None:
-    absent, out = tmp_path / "absent.cif", tmp_path / "out.csv"
-    result = shell("predict", "--model", tmp_path, "--structures", absent, "--out", out)
-    assert result.returncode == 1
-    assert "absent.cif: there is no such file or folder." in result.stderr
-    assert "Traceback" not in result.stderr

@@ -1,10 +1,7 @@
 """`bandgap compare` in the folder of an earlier comparison does not use fits of other data."""
 
 import json
-import os
 from pathlib import Path
-
-import pytest
 
 from tests.unit.cli.conftest import Run, write_waters
 
@@ -51,21 +48,3 @@ def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(
     third = run(*words, "--structures", second, "--out", shared)
     assert "recomputed" not in third.stderr
     assert len(figures(shared, method="kernel_ridge")) == 2
-
-
-@pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="needs the folder of test data")
-def test_relabelled_field_case_does_not_get_the_figures_of_the_first(
-    run: Run, tmp_path: Path
-) -> None:
-    cases = Path(os.environ["BANDGAP_TEST_DATA"]) / "field_cases"
-    words = "compare --source none --method gaussian_process --n 30 --n-test 20".split()
-    for name in ("300_compare_first", "300_compare_relabelled"):
-        data = ("--structures", cases / f"{name}.extxyz", "--label", "gap_eV")
-        assert (
-            run(*words, *data, "--seeds", "2", "--out", tmp_path / "C", "--device", "cpu").exit_code
-            == 0
-        )
-    first, second, *relabelled = figures(tmp_path / "C", method="gaussian_process")
-    assert max(first, second) < 0.3
-    assert len(relabelled) == 2
-    assert min(relabelled) > 1.0

@@ -11,9 +11,10 @@ WORDS = "--label gap_eV --level-of-theory PBE --method kernel_ridge --n-test 3".
 
 
 @pytest.fixture
-def transferred(run: Run, waters: Path, tmp_path: Path) -> Path:
+def transferred(run: Run, source_folder: Path, waters: Path, tmp_path: Path) -> Path:
     model = tmp_path / "run"
-    done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
+    data = ("--source", source_folder, "--structures", waters)
+    done = run("transfer", *data, *WORDS, "--out", model)
     assert done.exit_code == 0, done.stderr
     return model
 

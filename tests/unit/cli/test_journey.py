@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from bandgap.predictions.table import COLUMNS, DOMAIN_P, read_predictions_csv
-from tests.unit.cli.conftest import Run, Shell
+from tests.unit.cli.conftest import Run
+
+FEW_EPOCHS = ("--set", 'training={"max_epochs": 3}')
 
 
 def test_journey_from_molecules_to_evaluated_predictions(
@@ -74,13 +76,14 @@ def test_journey_from_molecules_to_evaluated_predictions(
 
 
 def test_crystals_held_back_give_conformal_intervals_in_the_table(
-    run: Run, folder: Path, tmp_path: Path
+    run: Run, source_folder: Path, folder: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "run"
     table = tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
     words = "--label gap_eV --method freeze --n 40 --n-test 20 --conformal-share 0.5".split()
-    done = run("transfer", "--source", "demo", *data, *words, "--out", model)
+    words += FEW_EPOCHS
+    done = run("transfer", "--source", source_folder, *data, *words, "--out", model)
     assert done.exit_code == 0
     assert "coverage of the conformal 95 % interval" in done.stdout
     predicted = run("predict", "--model", model, *data, "--interval", "conformal", "--out", table)
@@ -106,50 +109,11 @@ def test_transfer_from_demo_takes_the_source_network_that_is_shipped(
     targets = (
         f"--structures {folder / 'targets.extxyz'} --label gap_eV --n 20 --n-test 10"
     ).split()
-    result = run("transfer", "--source", "demo", *targets, "--method", "fine_tune", "--out", out)
+    result = run(
+        "transfer", "--source", "demo", *targets, "--method", "fine_tune", *FEW_EPOCHS, "--out", out
+    )
     assert result.exit_code == 0
     assert "GFN2-xTB" in (out / "manifest.json").read_text()
-
-
-def test_transfer_by_an_unknown_method_lists_the_methods(
-    shell: Shell, folder: Path, tmp_path: Path
-) -> None:
-    result = shell(
-        *(
-            f"transfer --source {tmp_path} --structures {folder / 'targets.extxyz'} "
-            f"--label gap_eV --method magic --out {tmp_path / 'run'}"
-        ).split()
-    )
-    assert result.returncode == 1
-    assert (
-        "'magic'" in result.stderr
-        and "btl_pcp_pe" in result.stderr
-        and "fine_tune" in result.stderr
-    )
-    assert "Traceback" not in result.stderr
-
-
-def test_transfer_from_a_folder_that_is_no_source_says_what_to_give(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    command = (
-        f"transfer --source {tmp_path} --structures {folder / 'targets.extxyz'} --label gap_eV"
-    ).split()
-    result = run(*command, "--out", tmp_path / "run")
-    assert result.exit_code == 1
-    assert str(tmp_path) in result.stderr
-
-
-def test_predict_with_a_level_in_per_cent_says_how_to_write_it(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
-    command = (
-        f"predict --model {tmp_path} --structures {folder / 'targets.extxyz'} --out "
-        f"{tmp_path / 'x.csv'}"
-    ).split()
-    result = run(*command, "--level", "95")
-    assert result.exit_code == 1
-    assert "write 0.95" in result.stderr
 
 
 def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_an_epoch(

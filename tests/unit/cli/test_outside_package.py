@@ -1,9 +1,11 @@
 """A method of another package by the commands: listed, trained, stored, and used to predict."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,12 @@ import bandgap
 from bandgap.structures.formats.xyz import extxyz_blocks
 from tests.outside_package import install_outside_package
 
+COMMANDS = """
+import json, sys
+from bandgap.cli import app
+for words in json.loads(sys.argv[1]):
+    app(words, standalone_mode=False)
+"""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -23,9 +31,10 @@ def test_method_of_another_package_is_listed_trained_and_predicts(tmp_path: Path
         "BANDGAP_HOME": str(tmp_path / "home"),
     }
 
-    def command(*words: object) -> str:
+    def commands(*all_words: Sequence[object]) -> str:
+        texts = [list(map(str, words)) for words in all_words]
         result = subprocess.run(
-            [sys.executable, "-m", "bandgap", *map(str, words)],
+            [sys.executable, "-c", COMMANDS, json.dumps(texts)],
             capture_output=True,
             text=True,
             cwd=ROOT,
@@ -39,15 +48,16 @@ def test_method_of_another_package_is_listed_trained_and_predicts(tmp_path: Path
     labelled = tmp_path / "labelled.extxyz"
     gaps = [{"gap_eV": float(gap_eV)} for gap_eV in crystals.gaps_eV[:40]]
     labelled.write_text("".join(extxyz_blocks(crystals.records[:40], gaps)), encoding="utf-8")
-    assert "outside_mean: Mean of the labels." in command("transfer", "--list-methods")
-    command(
+    transfer = (
         *("transfer", "--source", "none", "--structures", labelled),
         *("--label", "gap_eV", "--method", "outside_mean", "--set", "shift_eV=1"),
         *("--n", 20, "--n-test", 10, "--out", tmp_path / "run"),
     )
+    listed = commands(("transfer", "--list-methods"), transfer)
+    assert "outside_mean: Mean of the labels." in listed
     table = tmp_path / "predicted.csv"
     crystal = "data/new_crystals/01_C9H9NS_P-1.cif"
-    command("predict", "--model", tmp_path / "run", "--structures", crystal, "--out", table)
+    commands(("predict", "--model", tmp_path / "run", "--structures", crystal, "--out", table))
     with table.open(encoding="utf-8") as lines:
         (row,) = csv.DictReader(lines)
     mean_eV = float(np.mean(crystals.gaps_eV[:40]))

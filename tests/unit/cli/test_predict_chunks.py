@@ -96,9 +96,8 @@ def test_predict_takes_any_number_of_structures_and_other_commands_say_their_lim
     assert "which takes any number" in checked.output
 
 
-@pytest.mark.parametrize("jobs", (1, pytest.param(2, marks=pytest.mark.slow)))
 def test_predict_killed_resumes_with_the_same_command(
-    run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
+    run: Run, model: Path, waters: Path, tmp_path: Path
 ) -> None:
     many = tmp_path / "many.extxyz"
     uninterrupted = tmp_path / "whole.csv"
@@ -106,12 +105,8 @@ def test_predict_killed_resumes_with_the_same_command(
     many.write_text(waters.read_text() * 15)
     words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
     assert run(*words, "--out", uninterrupted).exit_code == 0
-    words += ("--jobs", str(jobs))
-    code = (
-        "from bandgap.cli import main; from bandgap.runs import chunks; "
-        "chunks.PROCESSES_FROM = 1; main()"
-    )
-    command = [sys.executable, "-c", code, *words, "--out", str(out)]
+    words += ("--jobs", "1")
+    command = [sys.executable, "-m", "bandgap", *words, "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 300

@@ -3,9 +3,7 @@
 import zipfile
 from pathlib import Path
 
-import ase.io
 import pytest
-from ase.db import connect
 
 from bandgap.cli import prediction
 from tests.unit.cli.conftest import Run
@@ -22,32 +20,10 @@ def as_zip(waters: Path, path: Path) -> Path:
     return path.with_suffix(".zip")
 
 
-def as_database(waters: Path, path: Path) -> Path:
-    """Return an ASE database of the molecules."""
-    with connect(path.with_suffix(".db")) as database:
-        for atoms in ase.io.read(waters, ":"):
-            database.write(atoms)
-    return path.with_suffix(".db")
-
-
-def as_parquet(waters: Path, path: Path) -> Path:
-    """Return a Parquet table of the molecules, which a separate process decodes."""
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    molecules = ase.io.read(waters, ":")
-    columns = {
-        "numbers": [atoms.numbers.tolist() for atoms in molecules],
-        "positions": [atoms.positions.tolist() for atoms in molecules],
-    }
-    parquet.write_table(pyarrow.table(columns), path.with_suffix(".parquet"))
-    return path.with_suffix(".parquet")
-
-
-@pytest.mark.parametrize("make", [as_zip, as_database, as_parquet])
 def test_files_are_those_of_the_prediction_in_chunks(
-    run: Run, model: Path, waters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make
+    run: Run, model: Path, waters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    structures = make(waters, tmp_path / "new")
+    structures = as_zip(waters, tmp_path / "new")
     files = {}
     for in_memory, jobs in ((100, 1), (2, 1), (2, 2)):
         monkeypatch.setattr(prediction, "IN_MEMORY", in_memory)

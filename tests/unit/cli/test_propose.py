@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from rdkit.Chem import CanonSmiles
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.proposals.chemistry import embedded_atoms
 from bandgap.structures import read_paths
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, commands_in
 
 RINGS = ("c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "c1cc[nH]c1", "c1cnccn1")
 ENDS = ("C", "O", "F", "N#C")
@@ -35,14 +36,17 @@ def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def organic_run(run: Run, molecules: Path, tmp_path: Path) -> Path:
-    """A run on these molecules."""
-    folder = tmp_path / "organic"
-    result = run(
-        *("transfer", "--source", demo_source_folder(), "--structures", molecules),
-        *("--label", "gap_eV", "--method", "last_layer_ridge", "--n", "20", "--out", folder),
-    )
+@pytest.fixture(scope="module")
+def organic_run(molecules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on these molecules; tests must not change it."""
+    folder = tmp_path_factory.mktemp("organic") / "run"
+    source = folder.with_name("source")  # elsewhere, the data of the demo are not read for copies
+    shutil.copytree(demo_source_folder(), source)
+    with commands_in(folder.parent) as run:
+        result = run(
+            *("transfer", "--source", source, "--structures", molecules),
+            *("--label", "gap_eV", "--method", "last_layer_ridge", "--n", "20", "--out", folder),
+        )
     assert result.exit_code == 0, result.output
     return folder
 

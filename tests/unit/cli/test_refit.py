@@ -11,16 +11,18 @@ from bandgap.storage.run_archives import run_archive
 from tests.unit.cli.conftest import Run, commands_in, write_eight_waters
 
 WORDS = "--label gap_eV --level-of-theory PBE --method freeze --n-test 3".split()
+WORDS += ["--set", 'training={"max_epochs": 3}']
 
 
 @pytest.fixture(scope="module")
-def first_transferred(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first_transferred(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that learned from five waters next to it and held out three."""
     folder = tmp_path_factory.mktemp("transferred")
     model = folder / "run"
     waters = write_eight_waters(folder)
     with commands_in(folder) as run:
-        done = run("transfer", "--source", "demo", "--structures", waters, *WORDS, "--out", model)
+        data = ("--source", source_folder, "--structures", waters)
+        done = run("transfer", *data, *WORDS, "--out", model)
     assert done.exit_code == 0
     assert f"bandgap refit {model} --out {model}-all" in done.stderr
     return model

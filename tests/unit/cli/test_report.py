@@ -4,21 +4,6 @@ import pytest
 
 from bandgap.cli.bars import duration
 from bandgap.cli.report import figure_text, print_figures
-from bandgap.evaluation.figure_labels import label
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("rmse_eV", "RMSE (eV)"),
-        ("coverage_95", "coverage of the 95 % interval"),
-        ("width_95_eV", "mean width of the 95 % interval (eV)"),
-        ("rhat_max", "R-hat, largest"),
-        ("validation_rmse_eV", "validation RMSE (eV)"),
-    ],
-)
-def test_label_of_a_figure_is_words_with_its_unit(name: str, text: str) -> None:
-    assert label(name) == text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ase.io import read, write
 
 import bandgap
 from bandgap.datasets.demo_files import data_folder
@@ -60,7 +61,9 @@ def test_command_without_the_potential_starts_from_the_model_that_needs_none(
 ) -> None:
     monkeypatch.setitem(sys.modules, "chgnet", None)
     assert folder_of_source("pbe") == data_folder() / "models" / "pbe-composition"
-    crystals = data_folder() / "inorganic" / "target.extxyz.gz"
+    crystals = tmp_path / "crystals.extxyz"
+    shipped = data_folder() / "inorganic" / "target.extxyz.gz"
+    write(crystals, read(shipped, ":20", format="extxyz"), format="extxyz")
     options = ("--structures", crystals, "--label", "gap_eV", "--method", "last_layer_ridge")
     out = tmp_path / "run"
     transferred = run("transfer", "--source", "pbe", *options, "--n", "10", "--out", out)

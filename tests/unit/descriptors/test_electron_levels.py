@@ -56,10 +56,8 @@ def test_run_with_levels_predicts_new_structures_with_them(source_folder, world,
     np.testing.assert_array_equal(predictions.mean_eV, again.mean_eV)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_run_of_every_method_uses_levels_and_reproduces_its_test_predictions(
-    joint_folder, world, tmp_path, method
-):
+@pytest.mark.parametrize("method", ["btl_pcp_pe", "feature_gp", "last_layer_ridge"])
+def test_run_uses_levels_and_reproduces_its_test_predictions(joint_folder, world, tmp_path, method):
     """Two networks, each with its own baseline slope, conformal intervals and a self-check."""
     more = {
         "method": method,

@@ -13,7 +13,7 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.mbtr import describe
 from bandgap.foundation.errors import BudgetError, Cancelled
 from bandgap.foundation.progress import Update
-from bandgap.structures import Problem, StructureRecord, read_paths
+from bandgap.structures import Problem, StructureRecord
 from tests.unit.descriptors.samples import CONFIGS, K3, crystal, ethanol, random_molecules, record
 
 CONFIG = CONFIGS["k1 k2 per heavy atom"]
@@ -141,13 +141,3 @@ def test_featurize_over_processes_gives_the_same_values(monkeypatch: pytest.Monk
     monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
     records = [*(record(m) for m in random_molecules(150)), record(crystal()), record(Atoms("Br"))]
     assert same(featurize(records, CONFIG, n_jobs=2), featurize(records, CONFIG))
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_featurize_perovskite_crystals_describes_every_one(test_data: Path) -> None:
-    records = read_paths([test_data / "dj_perovskite_hse" / "cifs.zip"])
-    described = featurize(records, config_for(species=["H", "C", "N", "O", "F", "S", "I", "Pb"]))
-    assert described.features.shape == (353, (8 + 36) * 36)
-    assert set(described.problems) == {None}
-    assert np.isfinite(described.features).all()

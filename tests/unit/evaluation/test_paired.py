@@ -57,16 +57,6 @@ def test_difference_is_that_of_the_figures():
     assert difference.lower_eV < difference.difference_eV < difference.upper_eV
 
 
-def test_interval_is_narrower_than_unpaired_where_errors_are_shared():
-    shared = noise(3, 0.5)
-    first = normal_heldout(shared)
-    second = normal_heldout(shared + noise(4, 0.05, 0.02))
-    width = np.ptp(
-        [getattr(paired_difference(first, second), end) for end in ("lower_eV", "upper_eV")]
-    )
-    assert width < 0.2 * 2 * 1.96 * np.sqrt(2) * 0.5 / np.sqrt(2 * N)  # of two independent RMSEs
-
-
 def test_paired_interval_of_equal_runs_covers_zero_at_the_stated_rate():
     # 200 test sets; misses ~ Binomial(200, 0.05) if exact. 30 or more has probability 1e-6 at 0.06.
     misses = 0

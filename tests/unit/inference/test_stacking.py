@@ -75,18 +75,6 @@ def test_factor_of_few_rows_with_a_narrow_prior_is_one():
     assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=10.0).spread == 0.88
 
 
-def test_pool_that_is_too_wide_is_narrowed():
-    """The pool of two calibrated members is overdispersed (Gneiting and Ranjan)."""
-    rng = np.random.default_rng(4)
-    a, b = rng.normal(size=(2, 20_000))
-    y = a + b + 0.3 * rng.normal(size=a.size)
-    sd = np.sqrt(1.09)
-    logs = np.stack(
-        [np.stack([norm.logpdf(y, m, c * sd) for c in SPREADS], axis=1) for m in (a, b)], axis=1
-    )
-    assert fit_pool(logs, spreads=SPREADS, prior_rows=2.0, spread_sd=0.05).spread < 0.96
-
-
 @pytest.mark.parametrize(("log_density", "expected"), [(0.23, 1.0), (0.43, 1.1)])
 def test_prior_of_the_weights_counts_when_the_factor_is_selected(log_density, expected):
     """At the second factor one member fits the 4 rows, so its weight is 5/6 and that of the other

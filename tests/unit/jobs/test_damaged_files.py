@@ -1,6 +1,5 @@
 """Stored and uploaded files with damaged bytes are read or refused by a typed error."""
 
-import json
 import random
 import shutil
 import sqlite3
@@ -15,10 +14,9 @@ import pytest
 import torch
 
 from bandgap.datasets.demo import read_demo_manifest
-from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import FILE, Calibrator, load_calibrator, save_calibrator
 from bandgap.foundation.damage import JsonError, parse_json, read_json
-from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.json_lines import read_lines
 from bandgap.foundation.progress import Update
 from bandgap.inference import checkpoints
@@ -141,15 +139,6 @@ def test_json_file_of_another_content_is_read_or_refused_with_a_message(
         read(tmp_path)
     except BandgapError as error:
         assert str(error)
-
-
-def test_nested_manifest_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / MANIFEST).write_bytes(NESTED)
-    assert manifest_kind(tmp_path) is None
-    with pytest.raises(
-        ArtifactError, match=r"not readable as JSON .*nested too deeply.* make it again"
-    ):
-        read_manifest(tmp_path, kind="run")
 
 
 # -- bytes that are damaged at random
@@ -362,28 +351,6 @@ def test_store_with_damaged_bytes_is_read_or_refused_with_a_message(tmp_path: Pa
     assert refused > 20
 
 
-def test_descriptor_cache_with_damaged_bytes_costs_no_computation(tmp_path: Path) -> None:
-    rows = {f"key {k}": np.arange(64, dtype=np.float32) for k in range(20)}
-    random_numbers = random.Random(20)
-    original = DescriptorCache(tmp_path / "whole")
-    original.put_many(rows)
-    for k in range(200):
-        cache = DescriptorCache(tmp_path / f"{k}")
-        cache.folder.mkdir()
-        cache.path.write_bytes(damaged(original.path.read_bytes(), random_numbers))
-        for value in cache.get_many(list(rows), width=64).values():
-            assert value.shape == (64,)
-        cache.put_many(rows)
-        assert isinstance(len(cache), int)
-
-
 def test_empty_database_file_is_filled(tmp_path: Path) -> None:
     Home(tmp_path).database.write_bytes(b"")
     assert Database(Home(tmp_path).database).rows("SELECT * FROM job") == []
-
-
-def test_manifest_of_any_json_is_a_dictionary_or_refused(tmp_path: Path) -> None:
-    for value in (1, 2.5, None, True, [], {}, {"kind": []}, {"kind": "run"}):
-        (tmp_path / MANIFEST).write_text(json.dumps(value), encoding="utf-8")
-        with pytest.raises(ArtifactError):
-            read_manifest(tmp_path, kind="run")

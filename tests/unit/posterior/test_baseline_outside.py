@@ -10,10 +10,8 @@ import torch
 
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Baseline, BaselinePosterior, LastLayerPosterior
-from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.sources.recalibration import SLOPE_SD
 from bandgap.transfer import METHODS, TargetData
-from bandgap.transfer.shared.baseline import fit_baseline
 from tests.storing import read_again
 from tests.unit.transfer.test_every_method import rows_of
 from tests.unit.transfer.test_every_method_baseline import fit, source  # noqa: F401 - a fixture
@@ -21,7 +19,6 @@ from tests.unit.transfer.test_every_method_baseline import fit, source  # noqa: 
 LINE = Baseline(
     1, slope=1.5, slope_sd=0.0, centre_eV=3.0, lowest_eV=1.0, highest_eV=5.0, outside_sd=0.5
 )
-COVERED = 0.9
 
 
 def rest_of(*, level_eV=4.0, sigma_eV=0.1, draws=200):
@@ -63,40 +60,6 @@ def test_line_without_a_range_predicts_without_it():
     np.testing.assert_allclose(
         again.predictive_draws(rows_at(50.0)).sds_eV[0], np.hypot(0.1, 0.2 * 47.0)
     )
-
-
-@pytest.mark.parametrize("noise", [1e-4, 0.2])
-def test_intervals_cover_inside_and_outside_the_training_range(noise, source):  # noqa: F811
-    """600 data sets of 30 rows from the model itself; 90 % are to be covered, four standard errors
-    are 5 %.
-
-    The gaps depend on the baseline alone, so the method is given next to nothing that could stand
-    in for it.
-    """
-    rng = np.random.default_rng(3)
-    at = np.array([3.0, 6.0, 20.0, 0.5])
-    inside = np.zeros((600, at.size), dtype=bool)
-    for i in range(len(inside)):
-        slope = 1.0 + SLOPE_SD * rng.normal()
-        change = SLOPE_SD * rng.normal(size=2)
-        g = rng.uniform(1.0, 5.0, 30)
-        gaps = 2.0 + slope * g + noise * rng.normal(size=30)
-        line, residuals = fitted_line(g, gaps)
-        residual = rest_of(level_eV=residuals.mean(), sigma_eV=residuals.std(ddof=2), draws=1)
-        drawn = BaselinePosterior(residual, line, 0).predictive_draws(rows_at(*at))
-        low, high = mixture_quantiles(drawn.centres_eV, drawn.wide_sds_eV, np.array([0.05, 0.95]))
-        beyond = change[0] * np.maximum(at - g.max(), 0.0) + change[1] * np.minimum(
-            at - g.min(), 0.0
-        )
-        new = 2.0 + slope * at + beyond + noise * rng.normal(size=at.size)
-        inside[i] = (low <= new) & (new <= high)
-    np.testing.assert_allclose(inside.mean(axis=0), COVERED, atol=0.05)
-
-
-def fitted_line(g, gaps):
-    """Return the line in baselines (n,) and what it leaves of the gaps, fitted without a source."""
-    features = np.column_stack([np.zeros(len(g)), g])
-    return fit_baseline(None, features, gaps, column=1, with_source=False)
 
 
 def test_method_fitted_with_a_baseline_stores_its_range(source):  # noqa: F811

@@ -179,22 +179,6 @@ def test_errors_of_zero_leave_a_distribution(posterior):
     assert (draws.sds_eV > 0).all() and np.isfinite(draws.means_eV).all()
 
 
-def test_left_out_density_integrates_to_one_without_the_error_of_its_row(posterior):
-    """Were the error of row 3 another one; the outermost of the others counts twice or once, hence
-    3 %.
-    """
-    places = np.linspace(-12.0, 12.0, 3001)
-    for c in (0.9, 1.1):
-        results = []
-        for place in places:
-            errors = posterior.errors_eV.copy()
-            errors[3] = place
-            moved = dataclasses.replace(posterior, errors_eV=errors)
-            results.append(moved.left_out_log_densities(np.array([c]))[3, 0])
-        assert np.trapezoid(np.exp(results), places) == pytest.approx(1.0, abs=0.03)
-        assert results[0] < -50.0  # no point of its own stands where its error lies
-
-
 def test_left_out_density_equals_the_formula_for_the_other_rows(posterior):
     errors = posterior.errors_eV
     h = posterior.smoothing

@@ -91,36 +91,12 @@ def test_variance_outside_the_row_space_is_that_of_the_prior(basis):
     assert stats.kstest(score, "norm").pvalue > FALSE_ALARM
 
 
-def test_covariance_of_two_structures_is_that_of_the_prior(basis):
-    posterior = linear_posterior(basis)
-    x = rows(2)
-    wide = np.hstack([x, np.ones((2, 1))])
-    outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
-    covariance = np.cov(posterior.mean_draws_eV(x)[0].T)
-    expected = 0.7**2 * outside @ outside.T
-    # standard error of a covariance of 4000 normal draws, times the quantile of the false-alarm
-    # rate
-    error = np.sqrt((expected[0, 0] * expected[1, 1] + expected[0, 1] ** 2) / 4000)
-    assert abs(covariance[0, 1] - expected[0, 1]) < stats.norm.isf(FALSE_ALARM / 2) * error
-
-
 def test_nothing_is_drawn_inside_the_row_space(basis):
     posterior = linear_posterior(basis)
     inside = (torch.randn(3, RANK, generator=generator(9)) @ basis.T).double().numpy()
     x = inside[:, :-1] / inside[:, -1:]  # so that the constant input is 1
     values = posterior.mean_draws_eV(x)[0]
     assert (values.std(axis=0) < 1e-5 * np.linalg.norm(x, axis=1)).all()
-
-
-def test_prediction_of_a_structure_does_not_depend_on_the_other_structures(basis):
-    posterior = network_posterior(basis)
-    x = rows(9)
-    together = posterior.mean_draws_eV(x)
-    for i in range(9):
-        np.testing.assert_allclose(
-            posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5
-        )
-    np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
 
 
 def test_draws_of_some_rows_are_those_of_a_request_for_them_alone(basis):

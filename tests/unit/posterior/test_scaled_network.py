@@ -63,17 +63,6 @@ def test_draws_have_the_sampled_values_at_the_training_rows():
     torch.testing.assert_close(weights @ BASIS, displacement[0], rtol=0, atol=2e-5)
 
 
-def test_displacements_of_the_prior_give_draws_of_the_prior():
-    """S z of z ~ N(0, I), all but its row-space part thrown away, comes back with the same law."""
-    z = torch.from_numpy(np.random.default_rng(2).normal(size=(1, DRAWS, WIDTH, P + 1))).float()
-    z_at_rows = first_layers(coordinates_of((SD * z) @ BASIS)) / SD
-    whitened = z_at_rows.reshape(DRAWS, -1)
-    assert stats.kstest(whitened.flatten().numpy(), "norm").pvalue > FALSE_ALARM
-    products = whitened.T @ whitened / DRAWS - torch.eye(whitened.shape[1])
-    score = products / (1 + torch.eye(whitened.shape[1])).sqrt() * DRAWS**0.5
-    assert float(score.abs().max()) < stats.norm.isf(FALSE_ALARM / 2 / 231)
-
-
 def test_new_inputs_have_the_conditional_normal_given_the_training_rows():
     """One displacement for all draws: mean and variance at new inputs are those of conditioning
     N(0, X S^2 X').

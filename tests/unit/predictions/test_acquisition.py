@@ -49,19 +49,6 @@ def test_expected_reduction_equals_brute_force_conditioning_on_each_label() -> N
     )
 
 
-def test_expected_reduction_equals_the_error_reduction_of_refitted_models() -> None:
-    covariance, noise = model()
-    rng = np.random.default_rng(1)
-    i = 5
-    m = 40_000
-    f = rng.standard_normal((m, N)) @ root_of(covariance)
-    label = f[:, i] + np.sqrt(noise[i]) * rng.standard_normal(m)
-    refitted = np.outer(label, covariance[i] / (covariance[i, i] + noise[i]))
-    fall = (f**2 - (f - refitted) ** 2).mean(axis=1)
-    expected = expected_reduction(JointMeans(root_of(covariance), noise))[i]
-    assert abs(fall.mean() - expected) < 4 * fall.std() / np.sqrt(m)  # false alarm about 6e-5
-
-
 @pytest.mark.parametrize("by_sd", [False, True])
 def test_rank_equals_greedy_brute_force(by_sd) -> None:
     covariance, noise = model()

@@ -98,17 +98,6 @@ def test_cut_never_has_a_higher_crps_than_the_mixture() -> None:
     )
 
 
-@pytest.mark.parametrize("sd", [1e-4, 1e-2, 0.3])
-def test_crps_of_one_normal_far_above_zero_is_its_closed_form(sd: float) -> None:
-    """Gneiting and Raftery 2007, eq. 21; the smallest sd is below 1/10,000 of its centre."""
-    centre = 40.0
-    z = np.array([-1.5, 0.0, 2.0])
-    normal = GapDistribution(np.full((1, 3), centre), np.full((1, 3), sd))
-    expected = sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
-    # rounding of the centre, and the quadrature's 1e-9 eV
-    np.testing.assert_allclose(normal.crps_eV(centre + sd * z), expected, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("ratio", [1e3, 1e4, 1e6])
 def test_crps_of_components_of_very_different_widths_is_the_sum_over_pairs(ratio: float) -> None:
     """Nothing of these mixtures is cut, so that the score is that of `crps_mixture_each`."""

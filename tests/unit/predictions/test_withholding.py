@@ -12,11 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from bandgap.evaluation.heldout import rows_of
 from bandgap.predictions.conformal import ConformalScores
-from bandgap.predictions.counting import counts_of
-from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import interval_numbers, predicted_blocks, with_interval
-from bandgap.predictions.growing_store import GrowingPrediction
-from bandgap.predictions.store import EXTXYZ, QUANTILES, load_predictions, save_predictions
+from bandgap.predictions.store import load_predictions, save_predictions
 from bandgap.predictions.table import (
     COLUMNS,
     DOMAIN_P,
@@ -84,41 +81,6 @@ def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(
 ) -> None:
     numbers = interval_numbers(predictions, level=0.95, kind="prediction")
     assert [row.get("domain_p") for row in numbers] == [0.6, 0.02, None]
-
-
-@pytest.mark.parametrize("has_p", [True, False])
-def test_prediction_in_chunks_is_the_whole_one(
-    predictions: Predictions, tmp_path: Path, has_p: bool
-) -> None:
-    expected = predictions if has_p else dataclasses.replace(predictions, domain_p=None)
-    records = make_records(4, seed=1, prefix="new")
-    details = PredictionDetails(
-        ("",) * 2,
-        np.zeros(2, dtype=np.int64),
-        *np.full((2, 2), NAN),
-        np.ones(2, dtype=bool),
-        np.zeros(0, dtype=np.int64),
-        np.zeros((8, 0), dtype=np.float32),
-        np.zeros(0),
-    )
-    growing = GrowingPrediction(tmp_path / "grow", work="w", made_of=str)
-    with growing:
-        for rows in (np.array([0, 1]), np.array([2, 3])):
-            growing.add(rows_of(expected, rows), details, [records[row] for row in rows])
-        assert growing.counts == counts_of(expected)
-        growing.finish(tmp_path / "done")
-    again = load_predictions(tmp_path / "done" / QUANTILES)
-    if has_p:
-        np.testing.assert_array_equal(again.domain_p, P)
-    else:
-        assert again.domain_p is None
-    np.testing.assert_array_equal(again.quantiles_new, expected.quantiles_new)
-    assert (tmp_path / "done" / "predictions.csv").read_text() == expected.to_csv()
-    path = tmp_path / "done" / EXTXYZ
-    stored = path.read_text()
-    assert ("domain_p=0.02 " in stored) == has_p
-    wider = with_interval(path, again, level=0.99, kind="prediction").decode()
-    assert wider.count("domain_p=") == stored.count("domain_p=") and "lower_99_eV" in wider
 
 
 def test_withheld_rows_keep_the_mean_and_have_no_interval_and_say_why(

@@ -11,7 +11,6 @@ from bandgap.priors.horseshoe import (
     log_prior_log_tau,
     truncated_log_range,
 )
-from tests.unit.inference.last_layer.regressions import rank
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 
@@ -40,17 +39,6 @@ def test_marginal_meets_its_limits_at_both_ends_without_a_step():
     log_m = np.array([-690.0, -40.0 - 1e-9, -40.0 + 1e-9, 40.0 - 1e-9, 40.0 + 1e-9, 690.0])
     expected = np.concatenate([np.log(-log_m[:3] - np.euler_gamma), -log_m[3:]])
     np.testing.assert_allclose(log_marginal(log_m), expected, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("m", [1e-12, 1e-3, 0.4, 0.999, 1.001, 20.0, 1e9])
-def test_local_scales_follow_their_density(m):
-    """r = log(1 + 1 / lambda^2) has the density exp(-m (exp(r) - 1)).
-
-    Its distribution function by quadrature.
-    """
-    draws = np.log1p(1.0 / draw_local_variances(np.full(4000, m), np.random.default_rng(7)))
-    grid = np.linspace(0.0, np.log1p(40.0 / m), 20_001)
-    assert stats.kstest(rank(draws, grid, -m * np.expm1(grid)), "uniform").pvalue > FALSE_ALARM
 
 
 def envelope_of_local_scales(m):
@@ -90,17 +78,6 @@ def test_local_scales_are_accepted_by_the_exact_ratio_of_density_and_envelope(m)
     np.testing.assert_allclose(draws[accepted], proposals[accepted], rtol=1e-9)
     assert not np.isclose(draws[~accepted], proposals[~accepted], rtol=1e-9).any()
     assert accepted.mean() > 0.55
-
-
-def test_local_scales_of_a_draw_from_the_prior_are_half_cauchy():
-    """delta drawn from N(0, lambda^2) with lambda half-Cauchy, then lambda given delta.
-
-    Half-Cauchy again.
-    """
-    rng = np.random.default_rng(8)
-    delta = np.abs(rng.standard_cauchy(20_000)) * rng.standard_normal(20_000)
-    local = draw_local_variances(np.maximum(delta**2 / 2, 1e-300), rng)
-    assert stats.kstest(np.sqrt(local), stats.halfcauchy.cdf).pvalue > FALSE_ALARM
 
 
 def test_local_scales_of_extreme_coefficients_are_numbers():

@@ -9,7 +9,7 @@ import pytest
 from ase.build import bulk, molecule
 
 import bandgap
-from bandgap import LabelledSet, PredictRequest, SourceRequest, TransferRequest
+from bandgap import LabelledSet, SourceRequest
 
 ATOMS = [bulk("Si"), bulk("Ge"), bulk("C", "diamond", 3.57)]
 GAPS = [1.1, 0.7, 5.5]
@@ -35,11 +35,6 @@ def sources_of(gaps: Any) -> Call:
     )
 
 
-def transfer_of(gaps: Any) -> Call:
-    data = LabelledSet(ATOMS, gaps)
-    return lambda folder: bandgap.transfer_run(None, data, out=folder / "run")
-
-
 def proposal_of(gaps: Any, **options: Any) -> Call:
     return lambda _: bandgap.propose_for(ATOMS, gaps, has_source=False, **options)
 
@@ -56,8 +51,6 @@ CALLS: dict[str, tuple[Call, str]] = {
     "config_for symbol": (lambda _: bandgap.config_for(species=("Xx",)), "chemical symbols"),
     "config_for preset": (lambda _: bandgap.config_for(preset="magic"), "Accepted: thesis-1260"),
     "load_demo": (lambda _: bandgap.load_demo("magic"), "Accepted: molecules, crystals"),
-    "load_run number": (lambda _: bandgap.load_run(3), PATH),
-    "load_run missing": (lambda f: bandgap.load_run(f / "no"), "there is no such folder"),
     "load_source none": (lambda _: bandgap.load_source(None), PATH),
     "load_source foreign": (bandgap.load_source, "has no manifest.json"),
     "read_labels none": (lambda _: bandgap.read_labels(None), PATH),
@@ -66,17 +59,10 @@ CALLS: dict[str, tuple[Call, str]] = {
     "read_labels column": (with_labels(column="no"), "Found: 'id', 'gap_eV'"),
     "match_labels": (lambda _: bandgap.match_labels(["a"], ["f"], {"a": 1.0}), "bandgap.Labels"),
     "read_paths none": (lambda _: bandgap.read_paths(None), PATH),
-    "read_paths number": (lambda _: bandgap.read_paths([5]), PATH),
-    "as_records number": (lambda _: bandgap.as_records(5), STRUCTURES),
     "cache number": (lambda _: bandgap.DescriptorCache(5), PATH),
-    "propose_for text": (proposal_of(["a", "b", "c"]), NUMBERS),
     "propose_for negative": (proposal_of([-1.0, 1.0, 2.0]), RANGE),
     "propose_for n": (proposal_of(GAPS, n=20.0), COUNT),
-    "propose_for none": (lambda _: bandgap.propose_for(None, GAPS, has_source=False), STRUCTURES),
     "train_source_run negative": (source_of([-1.0, 1.0, 2.0]), RANGE),
-    "train_source_run infinite": (source_of([np.inf, 1.0, 2.0]), RANGE),
-    "train_source_run 1e6": (source_of([1e6, 1.0, 2.0]), RANGE),
-    "train_source_run text": (source_of(["a", "b", "c"]), NUMBERS),
     "train_source_run request": (
         lambda f: bandgap.train_source_run(LabelledSet(ATOMS, GAPS), None, out=f / "s"),
         "bandgap.SourceRequest",
@@ -90,11 +76,7 @@ CALLS: dict[str, tuple[Call, str]] = {
         PATH,
     ),
     "train_sources_run negative": (sources_of([-1.0, 1.0, 2.0]), RANGE),
-    "transfer_run negative": (transfer_of([-1.0, 1.0, 2.0]), RANGE),
-    "predict_run none": (lambda _: bandgap.predict_run(None, ATOMS), PATH),
     "SourceRequest seed": (lambda _: SourceRequest(seed=-1), "Accepted: a whole number from 0"),
-    "TransferRequest n": (lambda _: TransferRequest(n=20.0), COUNT),
-    "PredictRequest": (lambda _: PredictRequest(probability=2), "Accepted: 0.01 to 0.99"),
 }
 
 

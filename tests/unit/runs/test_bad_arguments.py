@@ -40,17 +40,11 @@ def fitted() -> BandGapRegressor:
 NO_GAP = "is not a band gap in target-02"
 BAD_GAPS: list[tuple[Any, str]] = [
     (gaps_with(-1.0), f"in eV {NO_GAP} (-1). Accepted: 0 to 100 eV."),
-    (gaps_with(np.inf), f"in eV {NO_GAP} (inf). Accepted: 0 to 100 eV."),
-    (gaps_with(1e6), f"in eV {NO_GAP} (1e+06). Accepted: 0 to 100 eV."),
     (gaps_with("3.1 eV"), "found '3.1 eV'. Accepted: one number in eV for each structure"),
-    (gaps_with("3.1"), "found '3.1'. Accepted: one number in eV for each structure"),
     (gaps_with([1.0, 2.0]), "found an object of type list. Accepted: one number in eV"),
-    (gaps_with(1j), "Accepted: one number in eV for each structure"),
     (GAPS[:3], "24 structures but 3 gaps: one gap"),
     (np.ones((24, 2)), "found an array of shape (24, 2). Accepted: one number in eV"),
-    (3.0, "found an array of shape (). Accepted: one number in eV for each structure"),
     ("gaps.csv", "found 'gaps.csv'. Accepted: one number in eV for each structure"),
-    ({}, "found an object of type dict. Accepted: one number in eV for each structure"),
 ]
 
 
@@ -83,7 +77,6 @@ def foreign_folder(parent: Path) -> Path:
 
 CALLS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda t: TransferRequest(n=20.0), ConfigError, "n: found 20.0. Accepted: a whole number"),
-    (lambda t: TransferRequest(n=-3), ConfigError, "n: found -3. Accepted: a whole number from 1"),
     (
         lambda t: transfer(t / "r", source=t / "no"),
         ArtifactError,
@@ -94,7 +87,6 @@ CALLS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda t: transfer(t / "r", request=QUICK), InputError, "a bandgap.TransferRequest."),
     (lambda t: transfer(5), InputError, "out: found 5. Accepted: the path of a folder."),
     (lambda t: transfer(None), InputError, "out: found None. Accepted: the path of a folder."),
-    (lambda t: transfer(""), InputError, "out: found ''. Accepted: the path of a folder."),
     (lambda t: transfer(foreign_folder(t)), InputError, "holds other files, such as thesis.tex"),
     (
         lambda t: transfer(t / "r", data=LabelledSet([2.5], [3.0])),
@@ -119,8 +111,6 @@ def test_arguments_of_a_transfer_are_checked(call, kind, message: str, tmp_path:
 PREDICTIONS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
     (lambda run: bandgap.predict_run("no", RECORDS), ArtifactError, "no: there is no such folder"),
     (lambda run: bandgap.predict_run(5, RECORDS), InputError, "found 5. Accepted: the path"),
-    (lambda run: bandgap.predict_run(run, None), InputError, "structures: found None. Accepted"),
-    (lambda run: bandgap.predict_run(run, [7]), InputError, "structure 1 is 7. Accepted: ase"),
     (lambda run: bandgap.predict_run(run, "no.cif"), InputError, "no.cif: there is no such file"),
     (
         lambda run: bandgap.predict_run(run, RECORDS, {"probability": 0.9}),
@@ -154,7 +144,6 @@ PREDICTIONS: list[tuple[Callable[..., Any], type[BandgapError], str]] = [
         "this run was trained without one. Leave it out.",
     ),
     (lambda run: PredictRequest(probability=95), ConfigError, "For 95 % write 0.95."),
-    (lambda run: PredictRequest(probability="95"), ConfigError, "probability: found '95'."),
     (lambda run: bandgap.load_run(None), InputError, "found None. Accepted: the path of a folder"),
     (
         lambda run: bandgap.predict_run(run, RECORDS).interval("95"),

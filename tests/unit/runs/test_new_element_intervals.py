@@ -47,14 +47,3 @@ def test_documentation_names_the_methods_whose_intervals_are_wider_where_an_elem
     )
     assert set(re.findall("`([a-z_]+)`", sentence)) == set(WIDER)
     assert all(METHODS[name].new_elements for name in WIDER)
-
-
-@pytest.mark.parametrize("method", ["fine_tune", "two_stage", "target_only"])
-def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(
-    source_folder, mixed, tmp_path, method
-):
-    """It has one draw and one noise, which cannot depend on the element, as documented."""
-    run = transfer(source_folder, mixed, tmp_path, method)
-    new = make_records(2, seed=32, prefix="new", names=["CH3SCH3"])
-    lower, upper = predict_run(run, [*make_records(2, seed=31, prefix="known"), *new]).interval(0.9)
-    np.testing.assert_allclose(upper - lower, upper[0] - lower[0], rtol=1e-6)

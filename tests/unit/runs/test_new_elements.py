@@ -137,17 +137,6 @@ def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
     assert warning in compared.of("kernel_ridge").warnings
 
 
-def test_every_method_without_transfer_is_one_of_the_two_kinds():
-    assert {
-        "kernel_ridge",
-        "gaussian_process",
-        "parts_gp",
-        "random_forest",
-        "gradient_boosting",
-    } <= set(ALONE)
-    assert {"target_only", "bnn"} <= set(LEARN)
-
-
 @each_of(
     {name: name for name in ALONE}, in_default_run=["kernel_ridge", "gaussian_process", "parts_gp"]
 )
@@ -273,30 +262,6 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(
         "such elements are learned from by feature_gp; taken without the source model, in a "
         "descriptor for all elements, by gaussian_process; left out by last_layer_ridge."
     )
-
-
-def test_methods_that_take_every_structure_are_judged_on_all(source_folder, mixed, tmp_path):
-    tables, fits = compared_on(source_folder, mixed, ["feature_gp", "gaussian_process"])
-    assert len(tables.common) == 30 and tables.left_out(30) == []
-    assert tables.sentence.startswith(
-        "Every method was tested on the same structures in each split, drawn from all 30"
-    )
-    run = transfer(
-        source_folder,
-        mixed,
-        tmp_path,
-        "feature_gp",
-        n=14,
-        n_test=6,
-        seed=1,
-        settings=COMPARED["feature_gp"],
-    )
-    assert fits[2].figures["rmse_eV"] == pytest.approx(heldout_rmse_eV(run, mixed), rel=1e-5)
-    assert any(
-        id.startswith("sulfur")
-        for id in json.loads((run / "manifest.json").read_text())["split"]["test"]
-    )
-    assert [fit.method for fit in fits[:2]] == [CONSTANT, SOURCE_ALONE]
 
 
 def test_fit_on_other_test_rows_is_not_reused(source_folder, mixed):

@@ -229,13 +229,6 @@ def test_prediction_has_one_row_for_every_structure(bayes, world, interval):
     assert frame["domain"].tolist()[1] == frame["domain"].tolist()[3] == ""
 
 
-def test_prediction_of_one_structure_does_not_depend_on_the_others(bayes, world):
-    together = predict_run(bayes, [*world.records[:3], world.broken])
-    alone = predict_run(bayes, [world.records[2]])
-    np.testing.assert_allclose(together.mean_eV[2], alone.mean_eV[0], atol=1e-5)
-    np.testing.assert_allclose(together.quantiles_new[:, 2], alone.quantiles_new[:, 0], atol=1e-4)
-
-
 def test_prediction_of_refused_structures_alone_is_all_empty(bayes, world):
     predictions = predict_run(bayes, [world.broken, world.foreign])
     assert predictions.status == ("refused", "refused")

@@ -227,17 +227,6 @@ def test_extras_can_be_added_to_one_output(bare_copy, joint_sets, settings):
         assert member["plain"].extras == ("features",)
 
 
-def test_extras_of_features_that_no_set_varies_are_zero(joint_folder):
-    source = open_sources(joint_folder).load("other")[0]["other"]
-    unused = torch.from_numpy(~used_features(source.params))
-    assert bool(unused.any())
-    assert float(source.fisher["weight.1"][:, unused].abs().max()) == 0.0
-    assert float(source.snapshots.deviations["weight.1"][..., unused].abs().max()) == 0.0
-    assert float(source.variational.mean["weight.1"][:, unused].abs().max()) == 0.0
-    prior = (2.0 / source.network.n_features) ** 0.5
-    np.testing.assert_allclose(source.variational.sd["weight.1"][:, unused], prior, rtol=2**-8)
-
-
 def test_structures_of_another_set_are_refused(bare_copy, joint_sets):
     with pytest.raises(
         InputError,

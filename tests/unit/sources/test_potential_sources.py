@@ -4,23 +4,16 @@ import dataclasses
 import json
 import warnings
 
-import numpy as np
 import pytest
 
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.potentials import potential_card_text
-from bandgap.evaluation.heldout import load_heldout
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
-from bandgap.runs.prediction import predict_run
-from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows
 from bandgap.sources.stored import load_source
 from bandgap.sources.training import train_source_folder
-from bandgap.transfer import METHODS
-from tests.transfers import transfer_labelled
-from tests.unit.transfer.method_settings import BRIEF
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -70,28 +63,3 @@ def test_source_learns_and_passes_its_self_check(folder, world):
     source = load_source(folder)
     assert source.descriptor == DESCRIPTOR
     assert source.card.validation_rmse_eV < 0.7 * world.source_gaps_eV.std()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_transfers_from_such_a_source_and_reproduces_its_test_predictions(
-    folder, world, cache, tmp_path, method
-):
-    transfer_labelled(
-        folder,
-        world.records,
-        world.gaps_eV,
-        method=method,
-        settings=BRIEF.get(method, {}),
-        n=14,
-        n_test=6,
-        out=tmp_path,
-        seed=0,
-        device="cpu",
-        cache=cache,
-    )
-    heldout = load_heldout(tmp_path, load_run(tmp_path).manifest)
-    records = {record.id: record for record in world.records}
-    predictions = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
-    np.testing.assert_allclose(predictions.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
-    card = json.loads((tmp_path / "manifest.json").read_text())["source"]["card"]
-    assert card["potential"] == potential_card_text("chgnet")

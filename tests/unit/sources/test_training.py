@@ -10,17 +10,11 @@ from bandgap.descriptors import featurize, n_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import no_progress
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.predictions.store import load_predictions
-from bandgap.runs.fitting import fit_members
-from bandgap.runs.prediction import predict_run
-from bandgap.runs.stored import load_run
 from bandgap.sources.joint import SourceSet
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import _with_displaced, train_sources_run
 from bandgap.structures.displaced import displaced
-from bandgap.transfer import TargetData, get_method
-from bandgap.transfer.shared.method import Fitting
 from tests.transfers import transfer_labelled
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
@@ -77,35 +71,6 @@ def test_run_starts_from_the_output_that_predicts_best_and_names_it(run):
     assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["mixed up"]
     assert source["members"] == 2
     assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20, "near_copies": 20}
-
-
-def test_posterior_is_the_mixture_of_the_fits_of_all_networks(run, sources_folder, world):
-    posterior = load_run(run[0]).posterior
-    assert (posterior.n_members, posterior.n_chains, posterior.n_draws) == (2, 2, 1)
-    members = open_sources(sources_folder).load("plain")
-    train = [r.id for r in world.records]
-    rows = [train.index(i) for i in run[1]["split"]["train"]]
-    x = featurize([world.records[i] for i in rows], world.descriptor).features
-    method = get_method("fine_tune")
-    data = TargetData(x, world.gaps_eV[rows])
-    again = fit_members(
-        method,
-        data,
-        method.configure(FINE),
-        Fitting(5, device="cpu", networks=members, head="plain"),
-    )
-    np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
-    first, second = posterior.mean_draws_eV(x)[:, 0]
-    assert not np.allclose(first, second, atol=1e-3)
-
-
-def test_stored_mixture_reproduces_its_test_predictions(run, world):
-    out, manifest, _ = run
-    test = [record for record in world.records if record.id in manifest["split"]["test"]]
-    stored = load_predictions(out / "quantiles.safetensors")
-    again = predict_run(out, test)
-    by_id = dict(zip(stored.ids, stored.mean_eV, strict=True))
-    np.testing.assert_allclose(again.mean_eV, [by_id[i] for i in again.ids], atol=1e-5)
 
 
 def test_head_can_be_given(sources_folder, world, tmp_path):

@@ -1,10 +1,8 @@
 """Inputs that cost a careless reader much time or memory, none larger than 1 MB; and their cost."""
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import random
 import subprocess
 import sys
@@ -184,33 +182,16 @@ def parquet(n: int) -> bytes:
 INPUTS: dict[str, Callable[[], bytes]] = {
     # deep nesting
     "nested-lists.json": lambda: b'{"sites":' + b"[" * (MB - 10),
-    "nested-objects.json": lambda: repeated('{"positions":', MB).encode(),
-    "nested-save-frames.cif": lambda: repeated("save_a\n").encode(),
-    "nested-brackets.cif": lambda: b"data_x\n_a " + b"[" * (MB - 20),
     "nested-elements-vasprun.xml": lambda: vasprun(repeated("<i>")),
     # huge loops and long lines
     "loop-of-sites.cif": lambda: cif("100", sites=repeated("C1 0.1 0.2 0.3\n")),
-    "loop-of-tags.cif": lambda: b"data_x\nloop_\n" + repeated("_a\n").encode(),
-    "loop-of-empty-loops.cif": lambda: repeated("loop_\n_a\n").encode(),
-    "loop-headers-only.cif": lambda: b"data_x\nloop_\n" + b" _a\n" * 200_000,
     "many-blocks.cif": lambda: cif_blocks(4_500),
     "blocks-with-one-error.cif": lambda: repeated("data_a\n_b 'c\n").encode(),
     "one-token.cif": lambda: b"data_" + b"x" * (MB - 5),
-    "one-token.xyz": lambda: b"x" * MB,
-    "one-number.xyz": lambda: b"9" * MB,
     "one-line.extxyz": lambda: b"1\n" + b"a=1 " * (MB // 4 - 10) + b"\nH 0 0 0\n",
-    "one-quote.extxyz": lambda: b'1\na="' + b'\\"' * (MB // 2 - 20) + b"\nH 0 0 0\n",
     "blank-lines.poscar": lambda: b"\n" * (MB - 1) + b"x",
     "one-line.csv": lambda: b"id,cif\na," + b'"' * (MB - 20),
     "count-of-atoms.xyz": lambda: b"999999999999\n\nH 0 0 0\n",
-    "counts.poscar": lambda: b"x\n1\n5 0 0\n0 5 0\n0 0 5\nC\n999999999999\nDirect\n0 0 0\n",
-    "many-counts.poscar": lambda: (
-        b"x\n1\n5 0 0\n0 5 0\n0 0 5\n"
-        + b"C " * 250_000
-        + b"\n"
-        + b"9 " * 240_000
-        + b"\nDirect\n0 0 0\n"
-    ),
     "factors.res": lambda: (
         b"TITL x\nCELL 1 5 5 5 90 90 90\nLATT 1\n"
         + repeated("SYMM x+0.01,y,z\n").encode()
@@ -219,35 +200,21 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "records.pdb": lambda: repeated(
         "ATOM      1  C   MOL A   1       0.000   0.000   0.000  1.00  0.00           C  \n"
     ).encode(),
-    "models.pdb": lambda: repeated("MODEL        1\nENDMDL\n").encode(),
     "entries.json": lambda: b"[" + repeated('{"sites":0},').encode() + b"0]",
     "sites.json": lambda: sites_json(MB // 65),
     "array-shape.json": lambda: (
         b'{"numbers":{"__ndarray__":[[1000000000,1000000000],"int64",[]]},'
         b'"positions":{"__ndarray__":[[1000000000,3],"float64",[]]}}'
     ),
-    "big-integer.json": lambda: b'{"positions":[[' + b"9" * (MB - 30) + b"]]}",
     "smallest-frames.xyz": lambda: repeated("1\n\nH 0 0 0\n").encode(),
-    "crystal-frames.extxyz": lambda: repeated(
-        extxyz("Na 0 0 0\nCl 2.8 0 0\n", 5, 5, 5).decode()
-    ).encode(),
     # cells and symmetry
     "enormous-cell.cif": lambda: cif("1e308"),
-    "large-cell.cif": lambda: cif("99999"),
-    "exponents.cif": lambda: cif("1e-308", sites="C1 1e308 -1e308 1e308\n"),
-    "exponents.xyz": lambda: b"2\n\nH 1e308 1e308 1e308\nH -1e308 0 0\n",
     "tiny-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 0.6, 0.6),
-    "needle-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 0.6, 99_000),
     "sheet-cell.extxyz": lambda: extxyz("H 0 0 0\n", 0.6, 99_000, 99_000),
-    "thin-cell.extxyz": lambda: extxyz(
-        "".join(f"H {k * 0.7:.1f} 0 0\n" for k in range(1_000)), 700, 0.6, 1.2
-    ),
     "skewed-cell.extxyz": lambda: (
         b'1\nLattice="3 0 0 90000 3 0 0 90000 3" Properties=species:S:1:pos:R:3\nC 0 0 0\n'
     ),
     "atoms-at-one-point.extxyz": lambda: extxyz("C 0 0 0\n" * 1_000, 9, 9, 9),
-    "atoms-in-a-line.xyz": lambda: b"1000\n\n" + b"".join(b"H %d 0 0\n" % k for k in range(1000)),
-    "operators.cif": lambda: cif("50", symmetry=operators(20_000)),
     "operators-and-sites.cif": lambda: cif(
         "60",
         symmetry=operators(15_000),
@@ -256,26 +223,17 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "long-operator.cif": lambda: cif(
         symmetry="_symmetry_equiv_pos_as_xyz '" + "x+" * 400_000 + "x,y,z'\n"
     ),
-    "cubic-blocks.cif": lambda: cif_blocks(
-        3_800, length="20", symmetry=CUBIC, sites="C1 0.11 0.07 0.23\n"
-    ),
     "formula.cif": lambda: (
         b"data_x\n_chemical_formula_sum '" + b"C9(" * 300_000 + b"'\n" + cif()[7:]
     ),
     # patterns
     "digits.xyz": lambda: b"1\n\nH " + b"1" * 400_000 + b" " + b"1" * 400_000 + b"x 0\n",
-    "spaces-in-loop.cif": lambda: b"loop_" + b" " * (MB - 100) + b"\n_a\n",
-    "spaces-before-colon.json": lambda: b'{"sites"' + b" " * (MB - 30) + b"}",
-    "quotes.cif": lambda: b"data_x\n_a " + b"'a" * 499_000,
     "semicolons.cif": lambda: b"data_x\n_a\n" + b";\n" * 490_000,
     "key-values.extxyz": lambda: b"1\n" + b"a" * 990_000 + b"\nH 0 0 0\n",
     "commas.csv": lambda: b"cif," * 250_000,
-    "dots.cif": lambda: cif(sites="C1 " + "." * 900_000 + " 0 0\n"),
     # bytes
     "nul-bytes.cif": lambda: b"\0" * MB,
-    "nul-in-text.cif": lambda: cif() + b"#" + b"\0" * 900 + b"#" * 990_000,
     "random-utf16.cif": lambda: b"\xff\xfe" + bytes(range(256)) * 3_900,
-    "combining-marks.cif": lambda: b"data_x\n_a " + "a\u0300".encode() * 330_000,
     "ligatures.cif": lambda: b"data_x\n_a " + "\ufdfa".encode() * 330_000,
     # packed files
     "bomb.cif.gz": lambda: gzip.compress(BLANKS, 9),
@@ -286,22 +244,14 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "blocks.cif.gz": lambda: gzip.compress(
         cif_blocks(30_000, length="20", symmetry=CUBIC, sites="C1 0.11 0.07 0.23\n")
     ),
-    "large-blocks.cif": lambda: cif_blocks(3_000, length="30", symmetry=CUBIC, sites=FIVE_SITES),
     "large-blocks.cif.gz": lambda: gzip.compress(
         cif_blocks(30_000, length="30", symmetry=CUBIC, sites=FIVE_SITES)
     ),
     "blocks-in-members.zip": lambda: packed_zip(
         {f"{k}.cif": cif_blocks(4_000, length="20", symmetry=CUBIC) for k in range(8)}
     ),
-    "small-cifs.zip": lambda: packed_zip(
-        {
-            f"{k}.cif": cif("5.6", symmetry=CUBIC, sites="Na1 0 0 0\nCl1 0.5 0.5 0.5\n")
-            for k in range(2_600)
-        }
-    ),
     "frames.extxyz.gz": lambda: gzip.compress(FRAME * 30_000),
     "large-frames.extxyz.gz": lambda: gzip.compress(grid(9) * 3_000),
-    "large-frames.extxyz": lambda: grid(10) * (MB // len(grid(10))),
     "models.pdb.gz": lambda: gzip.compress(
         repeated(
             "MODEL        1\nCRYST1   20.000   20.000   20.000  90.00  90.00  90.00 F m -3 m\n"
@@ -316,18 +266,8 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "sites-below-the-ratio.cif.gz": lambda: gzip.compress(
         b"#" + noise().encode() + b"\n" + cif("100", sites=repeated("C1 0.1 0.2 0.3\n", 90 * MB))
     ),
-    "frame-below-the-ratio.xyz.gz": lambda: gzip.compress(
-        b"6000000\n\n" + repeated("C 0.1 0.2 0.3\n", 90 * MB).encode() + noise().encode()
-    ),
     "list-below-the-ratio.json.gz": lambda: gzip.compress(
         f'{{"x":"{noise()}","positions":[{repeated("[0,1,2],", 90 * MB)}0]}}'.encode()
-    ),
-    "text-below-the-ratio.csv.gz": lambda: gzip.compress(
-        f"id,cif\na,{noise()}\n{repeated('a,data_x', 90 * MB)}".encode()
-    ),
-    "rows-below-the-ratio.poscar.gz": lambda: gzip.compress(
-        (noise() + "\n1\n5 0 0\n0 5 0\n0 0 5\nC\n9000000\nDirect\n").encode()
-        + repeated("0 0 0\n", 90 * MB).encode()
     ),
     "records-below-the-ratio.pdb.gz": lambda: gzip.compress(
         repeated(f"{PDB_ATOM}\n", 90 * MB).encode() + noise().encode()
@@ -335,11 +275,8 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "ase.db": lambda: ase_database(1_500),
     "equal-cifs.parquet": lambda: parquet(150_000),
     "bomb-twice.cif.gz.gz": lambda: gzip.compress(gzip.compress(BLANKS, 9), 9),
-    "bomb.cif.bz2": lambda: bz2.compress(BLANKS),
-    "bomb.cif.xz": lambda: lzma.compress(BLANKS),
     "bomb.zip": lambda: packed_zip({"a.cif": BLANKS}),
     "bomb-bzip2.zip": lambda: packed_zip({f"{k}.cif": BLANKS for k in range(3)}, zipfile.ZIP_BZIP2),
-    "bomb-lzma.zip": lambda: packed_zip({"a.cif": BLANKS}, zipfile.ZIP_LZMA),
     "bomb-of-many.zip": lambda: packed_zip({f"{k}.cif": b"#" * MB for k in range(500)}),
     "bomb-overlapping.zip": overlapping_zip,
     "many-files.zip": many_small_files,
@@ -353,11 +290,7 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     ),
     # XML and binary formats
     "billion-laughs-vasprun.xml": billion_laughs,
-    "billion-laughs.cif": billion_laughs,
     "one-value-vasprun.xml": lambda: vasprun("<i>" + "1" * 990_000 + "</i>"),
-    "attributes-vasprun.xml": lambda: vasprun(
-        "<i " + " ".join(f'a{k}="1"' for k in range(90_000)) + "/>"
-    ),
     "bomb-vasprun.xml.gz": lambda: gzip.compress(vasprun("<i>1</i>" * 25_000_000), 9)[:MB],
     "damaged.parquet": lambda: b"PAR1" + b"\xff" * 900_000 + b"\xff\xff\xff\x0fPAR1",
     "damaged.db": lambda: b"SQLite format 3\0" + b"\x10\0\1\1\0\x40\x20\x20" + b"\xff" * 900_000,

@@ -52,7 +52,6 @@ POSITION = "expected three coordinates"
 VECTOR = "expected a lattice vector (three numbers)"
 OUT = "is too large for a structure"
 FLAT = "the unit cell has no volume"
-PROPORTION = "a coordinate or cell vector of {} A is too large for a structure; is the unit right?"
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -82,16 +81,20 @@ def test_extreme_number_gives_valid_structures_or_a_verdict(name: str):
             "1e308 0.0 0",
             f"line 3: {VECTOR}, found '1e308 0.0 0.0', which {OUT}",
         ),
-        ("POSCAR", "5.64 0.0 0", "1e90 0.0 0", PROPORTION.format("1e+90")),
+        (
+            "POSCAR",
+            "5.64 0.0 0",
+            "1e90 0.0 0",
+            "a coordinate or cell vector of 1e+90 A is too large for a structure; is the unit"
+            " right?",
+        ),
         (
             "POSCAR",
             "1.0\n",
             "1e200\n",
             "line 2: expected the scale (one number, or three above zero), found '1e200'",
         ),
-        ("POSCAR", "1.0\n", "1e99\n", PROPORTION.format("5.64e+99")),
         ("POSCAR", "0.0 5.64\n", "0.0 1e-160\n", f"{FLAT}: its opposite faces are 1e-160 A apart"),
-        ("volume.vasp", "0.0 5.64\n", "0.0 1e-160\n", FLAT),
         (
             "POSCAR",
             "0.5 0.5 0.0",
@@ -103,12 +106,6 @@ def test_extreme_number_gives_valid_structures_or_a_verdict(name: str):
             "0.1 0.1 0.1",
             "1e308 0.1 0.1",
             f"line 4: {POSITION}, found '1e308 0.1 0.1', which {OUT}",
-        ),
-        (
-            "geometry.in",
-            "0 5 0",
-            "0 1e200 0",
-            f"line 2: {POSITION}, found '0 1e200 0', which {OUT}",
         ),
         (
             "a.pdb",

@@ -31,26 +31,12 @@ from tests.unit.structures.samples import (
     optimade,
     parquet,
 )
-from tests.unit.structures.test_archives import zipped
 
 EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
 ASE_JSON = {"numbers": [55, 17], "positions": [[0, 0, 0], [2, 2, 2]], "pbc": False}
 TABLE = f'id,cif,gap_eV\na,"{cif()}",1.5\nb,"{cif()}",2.5\n'
-VALID = [
-    text.encode()
-    for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)
-]
-VALID += [
-    optimade().encode(),
-    json.dumps(ASE_JSON).encode(),
-    TABLE.encode(),
-    ase_db(),
-    parquet(),
-    zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}),
-    gzip.compress(METHANE_XYZ.encode(), mtime=0),
-]
 NAMES = [
     "a.cif",
     "a.xyz",
@@ -67,26 +53,6 @@ NAMES = [
     "a.json",
     "a.db",
     "a.parquet",
-]
-TOKENS = [
-    "5",
-    "-1",
-    "0",
-    "nan",
-    "1e999",
-    "'",
-    '"',
-    ";",
-    "loop_",
-    "data_x",
-    "\n",
-    "\n\n",
-    " ",
-    "=",
-    "\x00",
-    "H",
-    "=\n",
-    "_",
 ]
 FEW = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -252,36 +218,3 @@ def test_arbitrary_bytes_give_verdicts(data: bytes, name: str):
 @given(st.text(max_size=300), st.sampled_from(NAMES))
 def test_arbitrary_text_gives_verdicts(text: str, name: str):
     assert_verdicts(read_structures(text.encode("utf-8", errors="replace"), name, limits=SMALL))
-
-
-@pytest.mark.fuzz
-@FEW
-@given(st.sampled_from(VALID), st.floats(0, 1), st.sampled_from(NAMES))
-def test_truncated_valid_files_give_verdicts(data: bytes, share: float, name: str):
-    assert_verdicts(read_structures(data[: int(share * len(data))], name, limits=SMALL))
-
-
-@pytest.mark.fuzz
-@settings(FEW, max_examples=400)
-@given(
-    st.sampled_from(VALID),
-    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(TOKENS)), min_size=1, max_size=4),
-)
-def test_valid_files_with_tokens_replaced_give_verdicts(
-    data: bytes, changes: list[tuple[float, str]]
-):
-    for share, token in changes:
-        at = int(share * len(data))
-        data = data[:at] + token.encode() + data[at + len(token) :]
-    assert_verdicts(read_structures(data, "unnamed", limits=SMALL))
-
-
-@pytest.mark.fuzz
-@settings(FEW, max_examples=200)
-@given(st.sampled_from(VALID), st.randoms(use_true_random=False))
-def test_valid_files_with_lines_shuffled_or_dropped_give_verdicts(data: bytes, random):
-    lines = data.split(b"\n")
-    remaining_lines = [line for line in lines if random.random() > 0.1]
-    if random.random() < 0.3:
-        random.shuffle(remaining_lines)
-    assert_verdicts(read_structures(b"\n".join(remaining_lines), "unnamed", limits=SMALL))

@@ -1,13 +1,10 @@
 """Symmetry operators must map the cell onto itself, whatever format they come in."""
 
-import os
-from pathlib import Path
-
 import gemmi
 import numpy as np
 import pytest
 
-from bandgap.structures import StructureRecord, read_structures
+from bandgap.structures import StructureRecord
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.operators import check_group, parse_operations
 from bandgap.structures.unit_cells import unit_cell
@@ -19,7 +16,6 @@ ARSENIC_HEXAGONAL = (3.7598, 3.7598, 10.5475, 90, 90, 120)
 ARSENIC_DENSITY = 5.78  # g/cm3
 SILICON = [("Si1", "Si", 0.1, 0.2, 0.3)]
 CRYST1 = "CRYST1{:9.3f}{:9.3f}{:9.3f}{:7.2f}{:7.2f}{:7.2f} {:<11}\n"
-DATA = Path(os.environ.get("BANDGAP_TEST_DATA", ""))
 
 
 def density(record: StructureRecord) -> float:
@@ -224,37 +220,6 @@ def test_error_of_the_metric_follows_the_most_precise_digits():
         np.diag(coarse.metric_error - fine.metric_error), 2 * np.array([5, 5, 7]) * (0.05 - 0.00005)
     )
     assert coarse.metric_error[0, 1] > fine.metric_error[0, 1]
-
-
-@pytest.mark.data
-@pytest.mark.skipif(
-    "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
-)
-@pytest.mark.parametrize(
-    ("name", "formula", "expected_density"),
-    [
-        ("005_calcite_rhombohedral_axes.cif", "C2Ca2O6", 2.73),
-        ("007_bi2te3_rhombohedral.cif", "Bi2Te3", 7.86),
-        ("010_al2o3_icsd_H.cif", "Al12O18", 3.99),
-        ("133_pdb_R3H.pdb", "C3", 0.08),
-    ],
-)
-def test_published_case_has_the_atoms_of_its_crystal(
-    name: str, formula: str, expected_density: float
-):
-    (record,) = read_structures((DATA / "field_cases" / name).read_bytes(), name)
-    assert record.formula == formula
-    assert density(record) == pytest.approx(expected_density, abs=0.01)
-
-
-@pytest.mark.data
-@pytest.mark.skipif(
-    "BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder"
-)
-@pytest.mark.parametrize("name", ["041_C2c_gamma.cif", "150_cubic_symbol_tetragonal_cell.cif"])
-def test_published_case_without_a_fitting_setting_is_refused(name: str):
-    (record,) = read_structures((DATA / "field_cases" / name).read_bytes(), name)
-    assert "does not map the unit cell onto itself" in record.problem
 
 
 def test_operators_of_every_space_group_are_a_group():

@@ -16,11 +16,11 @@ FEWER_DRAWS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "m
 BATCHES = {
     "sampler": {
         "chains": 2,
-        "warmup": 300,
-        "draws": 400,
+        "warmup": 60,
+        "draws": 80,
         "keep": 40,
         "batch_size": 20,
-        "search": 300,
+        "search": 60,
     }
 }
 FEW_BATCHES = {
@@ -33,7 +33,7 @@ QUICK = {
     "btl_vi": {
         "draws": 40,
         "kappas": [0.01, 1.0],
-        "training": {"epochs": 150, "learning_rate": 5e-3},
+        "training": {"epochs": 60, "learning_rate": 1e-2},
     },
     "btl_bnn": FEW_DRAWS,
     "bnn": FEW_DRAWS,

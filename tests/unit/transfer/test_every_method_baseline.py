@@ -11,7 +11,7 @@ from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.method import Fitting
 from tests.storing import read_again
-from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
+from tests.unit.transfer.method_settings import BRIEF, each_of
 from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
 
 WITHOUT_LEVELS = {name: method for name, method in METHODS.items() if not method.levels}
@@ -68,21 +68,6 @@ def test_baseline_is_a_line_plus_the_fit_of_its_residuals(method, source):
     np.testing.assert_allclose(
         again.mean_draws_eV(new), posterior.mean_draws_eV(new), rtol=0, atol=1e-6
     )
-
-
-@each_of(
-    WITHOUT_LEVELS,
-    in_default_run=["last_layer_ridge", "pbp", "vecchia_gp", "nptl_head", "freeze", "ensemble"],
-)
-def test_baseline_lowers_the_error_on_new_rows(method, source):
-    (x, y), (new, gaps) = rows_with_baseline(60, seed=3), rows_with_baseline(200, seed=4)
-    rmse = {}
-    for width in (P, P + 1):
-        means = fit(method, source, TargetData(x[:, :width], y), settings=QUICK).mean_draws_eV(
-            new[:, :width]
-        )
-        rmse[width] = np.sqrt(np.mean((means.mean((0, 1)) - gaps) ** 2))
-    assert rmse[P + 1] < 0.8 * rmse[P]
 
 
 @pytest.mark.parametrize("n", [20, pytest.param(40, marks=pytest.mark.slow)])

@@ -38,19 +38,6 @@ def test_gaps_that_are_the_sources_own_are_met_almost_exactly(source_of, target)
     assert np.sqrt(np.mean(error**2)) < 0.1 * source_target.gaps_eV.std()
 
 
-def test_interval_covers_new_observations(posterior):
-    """80 % intervals of 2,000 new rows.
-
-    The tolerance is the uncertainty from 40 training rows, not the Monte-Carlo error.
-    """
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(2000, 5)).astype(np.float32)
-    y = np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=2000)
-    draws = posterior.predictive_draws(x)
-    u = stats.norm.cdf((y - draws.centres_eV) / draws.sds_eV).mean(0)
-    assert 0.7 < np.mean((u > 0.1) & (u < 0.9)) < 0.95
-
-
 def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
     # Then it is a normal.

@@ -7,7 +7,6 @@ from scipy.special import ndtri
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.predictions.table import LEVELS
-from bandgap.transfer import TargetData
 from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit
 from bandgap.transfer.shared.method import Fitting
 
@@ -79,14 +78,4 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_latent_normal(posterior):
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.006)
     np.testing.assert_allclose(
         np.quantile(draws, LEVELS, axis=0), mean + np.outer(ndtri(LEVELS), sd), atol=1e-9
-    )
-
-
-def test_noise_is_found_again(source_of):
-    """Noise of 0.3 eV in 300 gaps: the relative standard error is 1 / sqrt(600) = 4 %."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(300, 2)).astype(np.float32)
-    y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=300)
-    assert fit(source_of(), TargetData(x, y), ONE_START, Fitting(0)).noise_eV == pytest.approx(
-        0.3, rel=0.16
     )

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
-from bandgap.predictions.mixtures import mixture_quantiles
-from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_horseshoe import LastLayerHorseshoeConfig, fit
 from bandgap.transfer.shared.method import Fitting
-from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
+from tests.unit.transfer.last_layers import UNCHANGED, Q, lookup_source, target_of
 
 SAMPLER = HorseshoeConfig(chains=2, warmup=150, draws=400, keep=400)
 CONFIG = LastLayerHorseshoeConfig(**UNCHANGED, sampler=SAMPLER)
@@ -38,65 +36,6 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
     assert share[3] > 0.95 and np.delete(share, 3).max() < 0.6
     assert np.argmax(np.abs(record["features.change_eV"].mean(0))) == 3
     assert record["trace.tau"].shape == record["trace.sigma"].shape == (2, 400)
-
-
-@pytest.mark.statistical
-def test_intervals_cover_new_observations(source_of):
-    """20 targets with 100 rows, 50 new rows each: 95 % within 3 %, four standard errors."""
-    inside = []
-    brief = LastLayerHorseshoeConfig(**UNCHANGED, sampler=HorseshoeConfig(2, 100, 150, 150))
-    for seed in range(20):
-        source = lookup_source(source_of, seed=seed)
-        data = target_of(source, n=150, change=CHANGE, seed=seed)
-        x, y = data.features[100:], data.gaps_eV[100:]
-        posterior = fit(
-            source,
-            TargetData(data.features[:100], data.gaps_eV[:100]),
-            brief,
-            Fitting(seed, device="cpu"),
-        )
-        draws = posterior.predictive_draws(x)
-        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
-        inside.append(np.mean((low <= y) & (y <= high)))
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
-
-
-def test_a_dead_unit_has_no_change_of_its_own(source_of):
-    source = lookup_source(source_of)
-    data = target_of(source)
-    x = data.features.copy()
-    x[:, 2] = -np.abs(x[:, 2])
-    config = dataclasses.replace(CONFIG, mode="delta")
-    posterior = fit(source, TargetData(x, data.gaps_eV), config, Fitting(0, device="cpu"))
-    np.testing.assert_allclose(posterior.output[..., 2], float(source.params["weight.2"][0, 2]))
-    assert posterior.diagnostics.figures["n_dropped"] == 1
-    lively = np.zeros((1, P), dtype=np.float32)
-    lively[0, 2] = 4.0
-    # The unit would add its prior, a Cauchy, four times.
-    assert posterior.mean_draws_eV(lively).std() < 1.0
-
-
-def test_rows_that_move_nothing_give_a_level(source_of):
-    source = lookup_source(source_of)
-    data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
-    posterior = fit(source, data, CONFIG, Fitting(0, device="cpu"))
-    assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.5)
-    assert posterior.output.shape == (2, 200, Q + 1) and posterior.diagnostics.warnings
-
-
-def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source_of):
-    """Without source weights, to whose scale the noise would be compared, sigma has no prior."""
-    source = lookup_source(source_of, weights=np.zeros(Q), bias=0.0, n=0)
-    rng = np.random.default_rng(7)
-    x = rng.normal(size=(40, P)).astype(np.float32)
-    y = hidden_of(x)[:, 3] + 0.2 * rng.normal(size=40)
-    plain, huge = (
-        fit(source, TargetData(x, y * k), CONFIG, Fitting(0, device="cpu")) for k in (1.0, 1e6)
-    )
-    np.testing.assert_allclose(
-        huge.mean_draws_eV(x[:5]), 1e6 * plain.mean_draws_eV(x[:5]), rtol=0, atol=1.0
-    )
-    np.testing.assert_allclose(huge.sigma_eV, 1e6 * plain.sigma_eV, rtol=1e-5)
 
 
 def test_fewer_rows_than_weights_are_enough(source_of):

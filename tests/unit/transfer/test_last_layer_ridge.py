@@ -71,47 +71,6 @@ def test_penalty_is_the_one_of_least_cross_validation(source_of):
     )
 
 
-def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
-    errors = {"source": [], "target": []}
-    for seed in range(6):
-        source = lookup_source(source_of, seed=seed)
-        data = target_of(source, n=215, change=0.2 * CHANGE, seed=seed)
-        for about, method_errors in errors.items():
-            config = LastLayerRidgeConfig(**UNCHANGED, about=about, draws=100)
-            posterior = fit(
-                source,
-                TargetData(data.features[:15], data.gaps_eV[:15]),
-                config,
-                Fitting(0, device="cpu"),
-            )
-            method_errors.append(
-                np.mean(
-                    (posterior.mean_draws_eV(data.features[15:]).mean((0, 1)) - data.gaps_eV[15:])
-                    ** 2
-                )
-            )
-    assert np.mean(errors["source"]) < np.mean(errors["target"])
-
-
-def test_intervals_cover_new_observations(source_of):
-    """30 targets with 60 rows, 60 new rows each: 95 % within 2.5 %, four standard errors."""
-    inside = []
-    for seed in range(30):
-        source = lookup_source(source_of, seed=seed)
-        data = target_of(source, n=120, change=CHANGE, seed=seed)
-        config = dataclasses.replace(CONFIG, draws=100)
-        posterior = fit(
-            source,
-            TargetData(data.features[:60], data.gaps_eV[:60]),
-            config,
-            Fitting(seed, device="cpu"),
-        )
-        draws = posterior.predictive_draws(data.features[60:])
-        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
-        inside.append(np.mean((low <= data.gaps_eV[60:]) & (data.gaps_eV[60:] <= high)))
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
-
-
 def test_intervals_stay_of_the_size_of_the_gaps_where_each_row_stands_twice(source_of):
     source = lookup_source(source_of)
     data = target_of(source, n=60, change=CHANGE)

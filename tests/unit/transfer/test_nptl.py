@@ -143,30 +143,6 @@ def test_rows_that_choose_alpha_and_noise_are_not_trained_on(source_of, target):
     }
 
 
-def test_noise_is_that_of_the_labels(source_of):
-    """400 rows of a function that the source predicts: sigma within 4 standard errors."""
-    source, rng = source_of(seed=3), np.random.default_rng(0)
-    x = rng.normal(size=(400, 5)).astype(np.float32)
-    at = start_of(
-        source,
-        TargetData(x, np.tanh(x[:, 0]).astype(float)),
-        trained=np.ones(400, dtype=bool),
-        statistics="source",
-        gap_scale="source",
-        coordinates="full",
-    )
-    truth = 3 * at.probe.predict(at.hidden)
-    noisy = TargetData(x, truth + 0.3 * rng.normal(size=400))
-    config = replace(
-        QUICK,
-        samples=5,
-        choice_samples=5,
-        training=replace(EXACT, optimiser="sgd", learning_rate=1e-3),
-    )
-    sigma = fitted(source, noisy, config).sigma_eV[0, 0]
-    assert abs(sigma - 0.3) < 4 * 0.3 / np.sqrt(800)
-
-
 @pytest.mark.parametrize(
     "values, index", [((1.0, 10.0), 0), ((0.0, 100.0), 0), ((1000.0,), 0), ((0.0, 1.0), 1)]
 )

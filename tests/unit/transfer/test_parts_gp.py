@@ -8,9 +8,6 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 from bandgap.descriptors.config import n_features
-from bandgap.inference.gaussian_process.importance import importance_draws
-from bandgap.inference.gaussian_process.product_kernel import prior_of
-from bandgap.posterior import PartsGPPosterior
 from bandgap.transfer import TargetData
 from bandgap.transfer.parts_gp import PartsGPConfig, fit
 from bandgap.transfer.shared.method import Fitting
@@ -68,33 +65,6 @@ def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
         (draws.sds_eV**2 / y.var() + centres**2).mean(axis=0) - centres.mean(axis=0) ** 2
     )
     np.testing.assert_allclose(spread, sd, rtol=0.05)
-
-
-def test_part_that_says_nothing_gets_the_longer_length_and_harms_little():
-    """A block of 40 features of noise next to one that determines the gap."""
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(160, 42)).astype(np.float32)
-    y = np.sin(x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=160)
-
-    def rmse(parts):
-        start = PartsGPPosterior.before_draws(x[:80], y[:80], parts=parts, seed=0)
-        scale_draws, _ = importance_draws(
-            start.problem.log_density,
-            prior_of(len(parts))[0],
-            n_draws=16,
-            n_proposals=64,
-            rounds=3,
-            log_value=start.problem.log_value,
-            rng=np.random.default_rng(0),
-        )
-        after = start.with_draws(scale_draws, start.diagnostics)
-        errors = after.predictive_draws(x[80:]).centres_eV.mean(axis=0) - y[80:]
-        return float(np.sqrt(np.mean(errors**2))), scale_draws
-
-    apart, theta = rmse([slice(0, 2), slice(2, 42)])
-    together, _ = rmse([slice(0, 42)])
-    assert theta[:, 2].mean() > theta[:, 1].mean() + 1.0
-    assert apart < 0.5 * together
 
 
 def test_parts_are_the_descriptor_blocks_and_additional_features(source_of):

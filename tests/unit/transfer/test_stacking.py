@@ -39,20 +39,6 @@ def test_weight_goes_to_the_method_that_fits_the_function(source):
     assert figures["weight_parts_gp"] > 0.7
 
 
-@pytest.mark.parametrize("rows_of", [stepped, smooth])
-def test_it_is_nearly_as_good_as_its_best_member(source, rows_of):
-    """Root mean square error at most 10 % above the best of three, of new rows of two laws."""
-    trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
-    config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
-    pool = fit(source, TargetData(*rows_of(120, seed=1)), config, Fitting(0))
-    new, gaps = rows_of(400, seed=2)
-
-    def rmse(posterior):
-        return float(np.sqrt(np.mean((posterior.mean_draws_eV(new)[0].mean(axis=0) - gaps) ** 2)))
-
-    assert rmse(pool) < 1.1 * min(rmse(m) for m in pool.members)
-
-
 def test_figures_say_weights_spread_and_those_of_every_member(source, target):
     figures = fit(source, target, CONFIG, Fitting(0)).diagnostics.figures
     weights = [

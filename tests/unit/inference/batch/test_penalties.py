@@ -6,13 +6,11 @@ The reference of PTYL is a dense covariance, that of L2SP a pull to the start.
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 from bandgap.inference.batch.kernels import make_stack
 from bandgap.inference.batch.penalties import PTYL, Isotropic
 from bandgap.networks.swag import Snapshots, snapshot_prior
-from tests.unit.inference.batch.stacks import EXACT, problem, trained_stack
 
 WIDTHS = (5, 4, 3)  # 39 hidden parameters with biases
 
@@ -104,26 +102,6 @@ def test_prior_of_chosen_samples_is_theirs():
         selected.add_gradient(part)
         gradients.append(part.gradients[0])
     torch.testing.assert_close(gradients[0][[2, 0]], gradients[1])
-
-
-def test_l2sp_adds_the_distance_from_the_start_and_leaves_the_output_layer():
-    stack, _, _ = random_stack(2)
-    between = torch.ones(5, 3, dtype=torch.float64)
-    Isotropic(torch.tensor([0.0, 2.0], dtype=torch.float64), [0.0, between]).add_gradient(stack)
-    assert all((gradient[0] == 0).all() for gradient in stack.gradients)
-    torch.testing.assert_close(stack.gradients[0][1], 2 * stack.weights[0][1])
-    torch.testing.assert_close(stack.gradients[1][1], 2 * (stack.weights[1][1] - 1))
-    assert (stack.gradients[2] == 0).all()
-
-
-@pytest.mark.parametrize("strength, farthest", [(0.0, np.inf), (1e4, 1e-4)])
-def test_strong_l2sp_keeps_hidden_layers_at_the_source(strength, farthest):
-    layer, between, samples, _ = problem()
-    penalty = Isotropic(torch.full((3,), strength, dtype=torch.float64), [0.0, *between])
-    config = replace(EXACT, optimiser="sgd", learning_rate=1e-5, momentum=0.0, epochs=50)
-    weights = trained_stack([layer], between, samples, config, penalty=penalty)
-    moved = max(float(weights[0].abs().max()), float((weights[1] - between[0]).abs().max()))
-    assert 0 < moved < farthest
 
 
 def test_zero_mean_is_the_gradient_of_half_the_squared_hidden_weights():

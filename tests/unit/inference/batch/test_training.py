@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.batch.bootstrap import PairedWeights, collapse
 from bandgap.inference.batch.kernels import kernel_of, make_stack, outputs
 from bandgap.inference.batch.penalties import Isotropic
 from bandgap.inference.batch.rows import first_layer
@@ -111,24 +110,6 @@ def test_row_space_is_exact_for_sgd(n, p, clip, decay):
         assert float((expected[0] - theta_hat[0]).norm()) > 1e-2
 
 
-def test_adam_in_the_row_space_is_another_optimiser_of_the_same_loss():
-    """Adam takes other steps in rotated coordinates; both fit labels of a network exactly."""
-    losses = []
-    firsts = []
-    for coordinates in ("row_space", "full"):
-        layer, between, samples, (theta_hat, _) = problem(
-            8, 20, coordinates=coordinates, hidden=(24, 12)
-        )
-        weights = trained_stack([layer], between, samples, replace(EXACT, epochs=400, batch_size=8))
-        f = outputs(layer.inputs, layer.base, weights)
-        losses.append(
-            ((f - torch.from_numpy(samples.labels)) ** 2 * torch.from_numpy(samples.omega)).mean(1)
-        )
-        firsts.append(full_first(layer, weights, theta_hat[0]))
-    assert float((firsts[0] - firsts[1]).abs().max()) > 1e-3
-    assert float(torch.stack(losses).max()) < 0.02
-
-
 @pytest.mark.parametrize(
     "order, kernel", [("own", "bmm"), ("own", "vmap"), ("shared", "wide"), ("shared", "bmm")]
 )
@@ -163,44 +144,6 @@ def test_rows_without_weight_leave_no_trace():
     layer, between, samples, _ = problem(trained=trained)
     other = replace(samples, labels=np.where(trained, samples.labels, 1e3))
     close(trained_stack([layer], between, samples), trained_stack([layer], between, other), atol=0)
-
-
-def test_rows_and_pseudo_rows_trained_apart_give_the_same_network():
-    """2n rows in full batches of both kinds, or n collapsed ones."""
-    layer, between, samples, (theta_hat, x) = problem(samples=1)
-    rng = np.random.default_rng(5)
-    y = samples.labels[0]
-    pseudo = rng.normal(size=12)
-    w = PairedWeights(*rng.uniform(0, 2, size=(2, 12)))
-    omega, t = collapse(y, pseudo, w)
-    config = replace(SGD, batch_size=100, epochs=30)
-    collapsed = trained_stack(
-        [layer], between, replace(samples, omega=omega[None], labels=t[None]), config
-    )
-    both = replace(
-        samples, omega=2 * np.append(w.data, w.pseudo)[None], labels=np.append(y, pseudo)[None]
-    )
-    expected = by_torch(theta_hat, torch.cat([x, x]), both, 0, config=config)
-    close(
-        [full_first(layer, collapsed, theta_hat[0])[0], *[k[0].T for k in collapsed[1:]]], expected
-    )
-
-
-def test_network_in_its_linear_range_is_trained_to_weighted_least_squares():
-    """Biases of 4 keep every ReLU open: the function is linear, with a closed-form minimum."""
-    theta_hat, x, _ = raw(30, 2, hidden=(3,), seed=2)
-    theta_hat[0][:, -1] = 4.0
-    layer = first_layer(
-        theta_hat[0], x.numpy(), trained=np.ones(30, dtype=bool), coordinates="row_space"
-    )
-    _, _, samples, _ = problem(30, 2, hidden=(3,), seed=2, samples=2)
-    config = replace(SGD, learning_rate=0.05, epochs=1500, batch_size=30)
-    f = outputs(layer.inputs, layer.base, trained_stack([layer], [], samples, config)).numpy()
-    design = np.column_stack([x.numpy(), np.ones(30)])
-    for m in range(2):
-        root = np.sqrt(samples.omega[m])
-        beta = np.linalg.lstsq(root[:, None] * design, root * samples.labels[m], rcond=None)[0]
-        np.testing.assert_allclose(f[m], design @ beta, atol=1e-6)
 
 
 def test_shared_order_is_that_of_the_first_sample():

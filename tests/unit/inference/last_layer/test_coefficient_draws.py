@@ -74,18 +74,6 @@ def test_draws_are_finite_for_a_gram_matrix_without_information(kind, case):
     assert np.isfinite([form.draw(SIGMA, rng) for _ in range(20)]).all()
 
 
-@FORMS
-def test_a_dead_column_has_its_prior(kind):
-    x, z, s1 = make_regression(5, 9)
-    x[:, 4] = 0.0
-    form = kind(reduce_regression(x, z, source_covariance=s1))
-    rng = np.random.default_rng(6)
-    form.factor(np.full(9, 3.0))
-    draws = np.array([form.draw(SIGMA, rng)[4] for _ in range(DRAWS)])
-    assert abs(draws.mean()) < SIGMAS * SIGMA * np.sqrt(3.0 / DRAWS)
-    assert draws.var() == pytest.approx(3.0 * SIGMA**2, rel=SIGMAS * np.sqrt(2.0 / DRAWS))
-
-
 def test_form_factorises_again_for_new_variances(problem):
     form = GramForm(problem)
     first = form.factor(np.full(9, 1.0))

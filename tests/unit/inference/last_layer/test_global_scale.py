@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
 
-from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.last_layer.global_scale import (
-    GlobalScale,
     integrate_global_scale,
     metropolis,
 )
-from bandgap.inference.last_layer.linear_probe import fit_probe
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 from bandgap.inference.last_layer.spectral_regression import (
     NoisePrior,
@@ -20,7 +17,6 @@ from bandgap.inference.last_layer.spectral_regression import (
 from bandgap.priors.source_distance import isotropic_rates, source_distance
 from tests.unit.inference.last_layer.regressions import explicit, make_regression
 
-FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs
 NOISE = NoisePrior(2.0, 1.0)
 X, Z, S1 = make_regression(12, 4, seed=2)
@@ -153,22 +149,6 @@ def test_draws_have_the_moments_in_closed_form(exact):
     assert abs(np.log(x).mean() - mean_log_x(exact)) < SIGMAS * sd_log_x(exact) / np.sqrt(20_000)
 
 
-def test_random_walk_agrees_with_the_grid(case, exact):
-    regression, prior, _ = case
-    rng = np.random.default_rng(2)
-    walk, accepted = metropolis(
-        regression, prior, start=prior.typical, warmup=400, draws=3000, rng=rng
-    )
-    error = sd_log_x(exact) / np.sqrt(ess_bulk(walk[None, :, None])[0])
-    assert abs(walk.mean() - mean_log_x(exact)) < SIGMAS * error
-    assert 0.25 < accepted < 0.5  # 0.30 to 0.45 is what the step adapts to
-    step = max(1, round(len(walk) / ess_bulk(walk[None, :, None])[0] * 2))
-    below = np.cumsum(exact.weights) - 0.5 * exact.weights
-    assert (
-        stats.kstest(walk[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
-    )
-
-
 def test_random_walk_accepts_by_the_exact_ratio_of_the_posterior(case):
     """A walk by n x n algebra with the same random numbers has the same positions."""
     regression, prior, m = case
@@ -197,34 +177,6 @@ def test_random_walk_accepts_by_the_exact_ratio_of_the_posterior(case):
     np.testing.assert_allclose(positions, expected, rtol=0, atol=1e-10)
     assert share == n_accepted / 200
     assert 40 < n_accepted < 160
-
-
-@pytest.mark.parametrize("kind", ["grid", "random walk"])
-def test_scale_has_its_prior_when_responses_come_from_it(kind):
-    """x from its prior, responses given x, x given responses: its prior (after Geweke, 2004)."""
-    rng = np.random.default_rng(3)
-    root = np.linalg.cholesky(S1)
-    prior = source_distance(np.ones(4), lam=0.7, median_x=1)
-    wide = np.linspace(-60, 25, 4001)
-    weights = np.exp(prior.log_density(wide))
-    gains = []
-    for _ in range(400):
-        log_x = GlobalScale(None, wide, weights / weights.sum()).draw_log_x(1, rng)[0]
-        sigma = np.sqrt(NOISE.scale / rng.standard_gamma(NOISE.shape))
-        spread = np.sqrt(1 + np.exp(log_x))  # the source's error and the change have one shape here
-        z = sigma * (spread * X @ root @ rng.standard_normal(4) + rng.standard_normal(12))
-        regression = spectral_regression(
-            reduce_regression(X, z, source_covariance=S1), root=root, prior=NOISE
-        )
-        if kind == "grid":
-            after = integrate_global_scale(regression, prior, centre=0.0).draw_log_x(1, rng)[0]
-        else:
-            after = metropolis(regression, prior, start=log_x, warmup=0, draws=4, rng=rng)[0][-1]
-        gains.append(
-            [np.tanh(after) - np.tanh(log_x), np.tanh(after / 3) ** 2 - np.tanh(log_x / 3) ** 2]
-        )
-    gains = np.array(gains)
-    assert (np.abs(gains.mean(0)) < SIGMAS * gains.std(0) / np.sqrt(len(gains))).all()
 
 
 def test_sharp_posterior_of_many_rows_is_resolved():
@@ -275,12 +227,3 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
     )
     assert penalty.degrees == pytest.approx(degrees, rel=1e-6)
     assert penalty.variance == pytest.approx(misfit / (n - degrees), rel=1e-6)
-
-
-def test_penalty_is_that_of_the_linear_probe_on_the_rows():
-    x, z, _ = make_regression(60, 8, seed=6, noise=2.0)
-    penalty = least_cross_validation(spectral_regression(reduce_regression(x, z)))
-    probe = fit_probe(x, z)
-    # The steps of the two grids are 0.10 and 0.23.
-    assert np.log(penalty.x * probe.penalty) == pytest.approx(0.0, abs=0.2)
-    assert penalty.variance == pytest.approx(probe.residual_variance, rel=0.01)

@@ -20,7 +20,6 @@ from bandgap.jobs.service.batching import Batcher, Counts, PendingRequest, _answ
 from bandgap.jobs.service.models import ServedModel, load_models
 from bandgap.jobs.service.requests import PredictionRequest, RequestOptions
 from bandgap.predictions.table import COLUMNS, DOMAIN_P
-from bandgap.structures import read_paths
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
 from tests.unit.structures.samples import optimade
@@ -70,31 +69,6 @@ def test_bare_file_is_answered_as_predict_answers_it(
     assert statuses.count("refused") == 2 and {"ok", "warning"} & set(statuses)
     bad = answer.json()["rows"][6]
     assert bad["mean_eV"] is None and "0.10 A apart" in bad["problem"]
-
-
-def test_crowded_cell_is_predicted_or_refused_with_a_message(client: httpx.Client) -> None:
-    positions = np.random.default_rng(0).uniform(0.0, 0.5, (190, 3)).round(2)
-    frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
-    frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
-    cell = [0.5, 0.5, 0.5]
-    pbc = True
-    entry = {
-        "numbers": [1] * len(positions),
-        "positions": positions.tolist(),
-        "cell": cell,
-        "pbc": pbc,
-    }
-    answers = [
-        client.post("/predict", params={"name": "a.extxyz"}, content=frame.encode()),
-        client.post("/predict", json={"structures": [entry]}),
-    ]
-    for answer in answers:
-        assert answer.status_code in (200, 422)
-        (row,) = answer.json()["rows"]
-        assert (
-            "190 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A"
-            in row["problem"]
-        )
 
 
 @pytest.mark.parametrize("form", ["cif", "vasp"])
@@ -155,32 +129,6 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
         entries = [{**form, "id": "one", "name": "one.extxyz"}]
         assert_same(client.post("/predict", json={"structures": entries}), table)
         assert_same(client.post("/predict?name=one.extxyz", json=entries), table)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    "file",
-    [
-        "field_cases3/407_computed_structure_entries.json",
-        "field_cases3/411_oqmd.json",
-        "field_cases3/452_qmof_structures.json",
-        "field_cases/160_pmg_structure.json",
-        "field_cases/161_jarvis.json",
-        "field_cases/163_optimade.json",
-    ],
-)
-def test_json_of_a_program_is_read_as_its_file(
-    client: httpx.Client, test_data: Path, file: str
-) -> None:
-    path = test_data / file
-    records = read_paths([path])
-    answer = client.post(f"/predict?name={path.name}", json=json.loads(path.read_text()))
-    assert answer.status_code in (200, 422)
-    rows_of_answer = answer.json()["rows"]
-    assert [row["id"] for row in rows_of_answer] == [record.id for record in records]
-    assert [row["formula"] for row in rows_of_answer] == [record.formula for record in records]
-    for record, row in zip(records, rows_of_answer, strict=True):
-        assert record.problem in row["problem"]
 
 
 @pytest.mark.parametrize(

@@ -243,38 +243,6 @@ def test_hydrogens_of_the_formula_that_are_not_in_the_file_are_a_warning():
     assert record.verdict == f"usable: {expected}"
 
 
-@pytest.mark.parametrize(
-    ("label", "formula", "element"),
-    [
-        ("C12A", "C H", "C"),
-        ("CL1", "H Cl", "Cl"),
-        ("CA1", "C H", "C"),
-        ("Ca1", "Ca H", "Ca"),
-        ("HO1", "H", "H"),
-    ],
-)
-def test_element_without_a_type_column_comes_from_the_label_and_the_formula(
-    label: str, formula: str, element: str
-):
-    text = cif(
-        symbol="P 1",
-        operators=None,
-        sites=[("H9", "H", 0.5, 0.5, 0.5), (label, "?", 0.1, 0.1, 0.1)],
-    )
-    record = read_one(
-        text.replace(" H 0.5", " ? 0.5").replace(
-            "loop_", f"_chemical_formula_sum '{formula}'\nloop_", 1
-        )
-    )
-    assert record.atoms is not None
-    assert record.atoms.get_chemical_symbols() == ["H", element]
-
-
-def test_charged_type_symbols_are_elements():
-    record = read_one(cif(sites=[("Fe1", "Fe3+", 0.1, 0.1, 0.1), ("O1", "O2-", 0.3, 0.3, 0.3)]))
-    assert record.formula == "Fe4O4"
-
-
 def test_newer_dotted_tags_are_read():
     text = cif().replace("_atom_site_", "_atom_site.").replace("_cell_", "_cell.")
     assert read_one(text).content == read_one(cif()).content

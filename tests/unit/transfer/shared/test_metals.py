@@ -16,22 +16,18 @@ from bandgap.runs.fitting import fit_gaps, fit_members
 from bandgap.sources.no_source import no_source
 from bandgap.storage.stored_fields import stored_fields
 from bandgap.storage.tensors import save_tensors
-from bandgap.transfer import METHODS, TargetData, get_method
+from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.metals import (
     LEAST,
     fit_classifier,
     has_metals,
     metals_warning,
-    semiconductors,
     stratified_folds,
     weigh,
-    with_metals,
 )
 from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.shared.trees import TreeSum, flat_trees
-from tests.storing import read_again
-from tests.unit.transfer.method_settings import BRIEF
-from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, rows_of, train_source
+from tests.unit.transfer.test_every_method import DESCRIPTOR, rows_of
 
 N = 90
 
@@ -179,21 +175,3 @@ def test_part_that_was_sampled_is_that_of_the_semiconductors(posterior: MetalsPo
     """R-hat is that of its draws: those of the classifier are independent of the chains."""
     assert sampled_part(posterior) is posterior.semiconductors
     assert sampled_part(posterior.semiconductors) is posterior.semiconductors
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_every_method_has_a_probability_and_is_restored_with_it(method, posterior) -> None:
-    x, gaps = rows_of(200, seed=0)
-    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
-    source = train_source(x, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
-    config = method.configure(BRIEF.get(method.name, {}))
-    fitting = Fitting(0, device="cpu", networks=[{"": source}])
-    plain = fit_gaps(method, semiconductors(DATA), config, fitting)
-    fitted = with_metals(plain, posterior.classifier, {})
-    draws = fitted.predictive_draws(NEW.features)
-    lower, upper = draws.gaps.interval(0.95)
-    assert (lower >= 0).all() and (upper >= lower).all()
-    assert np.isfinite(draws.gaps.crps_eV(NEW.gaps_eV)).all()
-    again = read_again(fitted)
-    np.testing.assert_allclose(again.mean_draws_eV(NEW.features), draws.means_eV, rtol=0, atol=1e-5)

@@ -94,16 +94,6 @@ def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
         np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)
 
 
-def test_threshold_between_two_float32_is_rounded_down():
-    from bandgap.transfer.shared.trees import _rounded_down
-
-    low = np.float32(0.1)
-    high = np.nextafter(low, np.float32(1.0))
-    between = (np.float64(low) + np.float64(high)) / 2.0
-    rounded = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
-    assert rounded.dtype == np.float32 and rounded.tolist() == [low, low, high]
-
-
 def test_blocks_of_structures_make_no_difference(monkeypatch):
     _, sums = forests()
     flat, (x, _) = flat_trees(sums, columns=COLUMNS, n_features=6), rows(50, seed=1)
