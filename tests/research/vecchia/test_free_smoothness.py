@@ -72,18 +72,6 @@ def test_pull_of_the_smoothness_is_that_of_dense_matrices_and_its_prior(nu, inde
     np.testing.assert_allclose(pull.precision, share * fisher + curvature, rtol=1e-8, atol=1e-8)
 
 
-def test_smoothness_is_sampled_with_the_others(target, mode):
-    draws = sample_langevin(
-        target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0
-    )
-    assert target.names == ["sigma2", "rho", "nu", "tau2"]
-    assert (
-        draws.eta.shape == (2, 10, 4)
-        and np.isfinite(draws.eta).all()
-        and draws.eta[..., 2].std() > 0
-    )
-
-
 @pytest.fixture(scope="module")
 def vague():
     """Few sites and a prior that reaches beyond the smoothness that is computed: both settings and
