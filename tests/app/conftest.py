@@ -208,7 +208,7 @@ def worlds(
 def filled_world(tmp_path_factory: pytest.TempPathFactory) -> "Owned":
     """A workspace with a data set, a source model, two runs and a prediction; only copied."""
     from tests.app import worlds
-    from tests.app.test_finished_run import train_source
+    from tests.app.small_runs import train_source
 
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))

@@ -13,8 +13,8 @@ from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.storage.run_archives import run_archive
 from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click, upload
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 Contents = dict[str, bytes]

@@ -20,9 +20,9 @@ from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click, upload
 from tests.app.test_crystal_source import add_perovskites, perovskites
-from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
@@ -80,20 +80,6 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
         "",
         job.subject,
     )
-
-
-def test_source_of_the_shell_command_is_listed_on_both_pages(
-    visit: Visit, workspace: Workspace, source: Path
-) -> None:
-    workspace.add_labelled()
-    add_folder(workspace.jobs, workspace.library, workspace.id, source, name="by command")
-    work_all(workspace.home)
-    assert list(visit("sources").dataframe[0].value["source model"]) == [
-        "demo molecules",
-        "by command",
-    ]
-    at = visit("train")
-    assert "by command" in next(box for box in at.selectbox if box.label == "Source model").options
 
 
 def any_crystals() -> SourceTraining:

@@ -19,8 +19,8 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 from tests.unit.jobs.payloads import source_payload
 
 Visit = Callable[..., AppTest]

@@ -1,7 +1,6 @@
 """The page Data: verdicts, structures, gaps, deletion and imports."""
 
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +114,7 @@ def test_viewer_without_its_file_shows_what_is_safe_and_rebuilds_it(
     path.unlink() if damage == "missing" else path.write_bytes(b"\x00 damaged")
     at = visit("data")
     assert "cannot be read. Verdicts and gaps are safe." in texts(at) and not drawn_structures(at)
+    assert "picture" not in at.dataframe[0].value
     click(at, "Read the structures again")
     work_all(workspace.home)
     at.run()
@@ -272,16 +272,6 @@ def test_metals_are_counted_and_left_out_of_the_histogram(
     (histogram,) = figures(at)
     assert sum(histogram["data"][0]["y"]) == 5
     assert histogram["layout"]["xaxis"]["title"]["text"] == "band gap (eV)"
-
-
-def test_page_has_at_most_one_primary_button_and_shows_a_stranger_nothing(
-    visit: Visit, workspace: Workspace
-) -> None:
-    dataset = workspace.add_labelled(2)
-    at = visit_gaps(visit)
-    assert sum(button.proto.type == "primary" for button in at.button) <= 1
-    stranger = visit("data", ws=str(uuid.uuid4()), data=dataset)
-    assert "waters" not in texts(stranger) and not stranger.dataframe
 
 
 def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: Workspace) -> None:

@@ -10,8 +10,8 @@ from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 LABEL = "Predict the demo's 12 new crystals"

@@ -11,8 +11,8 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import Workspace
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
@@ -36,8 +36,10 @@ def test_of_several_methods_the_quickest_starts_first_and_the_page_follows_the_s
     first, slow = transfers(workspace)
     assert first.payload["request"]["method"] == "fine_tune"
     assert slow.payload["request"]["method"] == "btl_pcp_pe"
-    for name in ("n", "n_test", "seed"):
+    for name in ("n", "n_test", "seed", "by_formula", "conformal_share"):
         assert first.payload["request"][name] == slow.payload["request"][name]
+    runs = {run.id for run in workspace.library.runs(workspace.id)}
+    assert runs == {first.subject, slow.subject}
     assert at.query_params["run"] == other_tab.query_params["run"] == slow.subject
 
 

@@ -41,11 +41,6 @@ def test_links_of_help_texts_lead_to_headings_of_the_guide() -> None:
     assert broken == []
 
 
-def test_pages_train_predict_posterior_and_calibration_have_links() -> None:
-    folders = {place.split("/")[1] for place, _, _ in help_links() if "components/" in place}
-    assert {"train", "predict", "result"} <= folders
-
-
 def test_help_text_links_to_the_guide_of_this_workspace(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_labelled()
     at = visit("train", data=dataset)

@@ -18,8 +18,8 @@ from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import MAIN, Workspace, texts
 from tests.app.page_sizes import page_size
+from tests.app.small_runs import figure, train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import figure, train_source
 
 DEMO_RESULT = MAIN.parent / "components" / "home" / "demo_result.json"
 Visit = Callable[..., AppTest]

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 
 Visit = Callable[..., AppTest]
 

@@ -7,7 +7,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import BROKEN, WATER, Workspace, texts
-from tests.app.test_actions import open_gaps
 
 Visit = Callable[..., AppTest]
 
@@ -29,28 +28,6 @@ def test_data_page_shows_a_verdict_for_every_file(visit: Visit, workspace: Works
     assert table["gap_eV"].isna().all()
 
 
-def test_data_page_with_gaps_says_where_they_come_from(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    at = visit("data")
-    assert "60 have a gap and can be learned from" in texts(at)
-    open_gaps(at)
-    assert "Known gaps: **60 gaps from gaps.csv**, PBE." in texts(at)
-
-
-def test_train_page_with_data_offers_every_method_and_one_primary_button(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = visit("train")
-    assert [box.label for box in at.checkbox if str(box.key).startswith("method-")] == [
-        "BTL-PCP",
-        "Fine-tuning",
-    ]
-    assert "waters (60 labelled structures)" in at.selectbox[0].options
-    assert [button.label for button in at.button] == ["Start training"]
-    assert at.button[0].proto.type == "primary"
-
-
 def test_train_page_with_too_few_labels_says_how_many_are_needed(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -68,22 +45,6 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     assert progress.value == 25
     # The panel shows 30 s minus the time that has passed.
     assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)
-
-
-def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(
-    visit: Visit, workspace: Workspace
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    workspace.jobs.end(
-        job.id, "failed", error="12 structures hold Br, which the source model never saw."
-    )
-    at = visit("train", run=run)
-    assert [error.value for error in at.error] == [
-        "12 structures hold Br, which the source model never saw."
-    ]
-    assert "Traceback" not in texts(at)
-    assert at.dataframe[0].value["state"][0] == "failed"
 
 
 @pytest.mark.parametrize("name", ["result", "predict"])
@@ -108,18 +69,3 @@ def test_train_page_of_a_dead_worker_says_interrupted(visit: Visit, workspace: W
     assert "The training was interrupted. The worker stopped answering" in texts(
         visit("train", run=run)
     )
-
-
-def test_page_without_a_worker_says_how_to_start_one(visit: Visit) -> None:
-    warning = visit("data").sidebar.warning[0].value
-    assert warning.startswith(
-        "The worker has not been started: jobs wait until it runs. Start it with `bandgap worker`"
-    )
-
-
-def test_page_that_is_the_first_of_a_server_has_the_frame_too(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = visit("train")
-    assert at.sidebar.warning[0].value.startswith("The worker has not been started")

@@ -13,7 +13,7 @@ from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.storage.manifests import read_manifest
 from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_finished_run import predict, train_source
+from tests.app.small_runs import predict, train_source
 
 Visit = Callable[..., AppTest]
 Trained = tuple[Workspace, str, str, str]

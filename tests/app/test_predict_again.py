@@ -15,8 +15,8 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, copied_home, empty_workspace, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 

@@ -71,14 +71,6 @@ def test_run_on_structures_that_are_not_organic_proposes_no_molecules(
     assert any(map(is_organic, workspace.library.datasets(workspace.id)))
 
 
-def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
-    """It is a column of a file from a user, and no Markdown."""
-    request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
-    run = finished_run(workspace, request)
-    (info,) = visit("propose", run=run).info
-    assert "\\*cheap\\*\\_eV" in info.value
-
-
 @pytest.mark.parametrize("installed", [True, False])
 def test_missing_rdkit_is_told_with_the_command_that_installs_it(
     visit: Visit, workspace: Workspace, installed: bool

@@ -13,7 +13,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 
 Visit = Callable[..., AppTest]
 
@@ -122,14 +122,6 @@ def test_predict_offers_the_refit_until_its_parent_is_chosen(
     box.set_value(trained[1]).run()
     box = next(b for b in at.selectbox if b.label == "Predict with")
     assert box.value == trained[1]
-
-
-def test_refits_are_not_compared_because_their_error_is_that_of_the_parent(
-    visit: Visit, workspace: Workspace, trained
-) -> None:
-    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
-    work_all(workspace.home)
-    assert "Comparing needs at least 2" in texts(visit("compare"))
 
 
 def test_result_of_a_run_whose_data_set_was_deleted_offers_no_refit(

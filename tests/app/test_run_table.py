@@ -17,7 +17,7 @@ from bandgap.jobs.refitting import start_refit
 from bandgap.jobs.run_notes import run_notes, set_run_note
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 
 Visit = Callable[..., AppTest]
 

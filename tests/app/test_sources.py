@@ -15,8 +15,8 @@ from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.small_runs import figure, train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import figure, train_source
 from tests.app.test_train import tick
 from tests.unit.jobs.payloads import source_payload
 
@@ -67,12 +67,6 @@ def running(workspace: Workspace) -> Job:
     return job
 
 
-def test_empty_workspace_lists_shipped_sources_and_shows_what_training_needs(visit: Visit) -> None:
-    at = visit("sources")
-    assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
-    assert "No data set has 50 structures with a gap yet." in texts(at)
-
-
 def test_trained_source_shows_card_descriptor_and_learning_curve(
     visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
@@ -89,20 +83,6 @@ def test_trained_source_shows_card_descriptor_and_learning_curve(
     assert curve["layout"]["xaxis"]["title"]["text"] == "epoch"
     assert "(eV)" in curve["layout"]["yaxis"]["title"]["text"]
     assert [trace["name"] for trace in curve["data"][:2]] == ["learned from", "held out"]
-
-
-def test_source_for_any_elements_names_its_descriptor(
-    visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    example = empty_workspace(tmp_path)
-    source = str(uuid.uuid4())
-    numbers = {"hidden": [6, 4], "max_epochs": 4, "device": "cpu", "preset": "any-elements"}
-    payload = source_payload(source=source, name="any", dataset=example.add_labelled(), **numbers)
-    example.jobs.submit(example.id, "train_source", title="t", payload=payload, subject=source)
-    work_all(example.home)
-    monkeypatch.setenv("BANDGAP_HOME", str(example.home.folder))
-    text = texts(visit("sources", ws=example.id, source=source))
-    assert "**Descriptor**: 1,522 features" in text
 
 
 def test_trained_source_can_be_selected_only_in_its_workspace(
@@ -192,11 +172,6 @@ def test_graph_network_is_trained_where_its_package_is_installed(
             None,
             [1024, 512],
         ]
-
-
-def test_first_training_has_no_estimate(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    assert "How long it takes is not known before the first training" in texts(visit("sources"))
 
 
 def test_estimate_rests_on_earlier_trainings_of_the_server(

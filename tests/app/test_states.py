@@ -16,7 +16,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.page_sizes import HEADER, UNLIMITED, page_size
-from tests.app.test_finished_run import predict, train_source
+from tests.app.small_runs import predict, train_source
 from tests.e2e.browsing import PAGES
 
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."

@@ -78,29 +78,6 @@ def interrupted(workspace: Workspace) -> tuple[str, Job]:
     return run, job
 
 
-def test_several_methods_become_several_runs_with_the_same_split(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = tick(visit("train"), "Fine-tuning")
-    click(at, "Start 2 trainings")
-    jobs = transfers(workspace)
-    assert sorted(job.payload["request"]["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
-    split = ("n", "n_test", "seed", "by_formula", "conformal_share")
-    assert len({job.payload["dataset"] for job in jobs}) == 1
-    assert len({tuple(job.payload["request"][key] for key in split) for job in jobs}) == 1
-    assert {run.id for run in workspace.library.runs(workspace.id)} == {job.subject for job in jobs}
-
-
-def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    at = tick(visit("train"), "Fine-tuning")
-    click(click(at, "Start 2 trainings"), "Start 2 trainings")
-    other_tab = tick(visit("train"), "Fine-tuning")
-    click(other_tab, "Start 2 trainings")
-    assert len(transfers(workspace)) == 2
-
-
 def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -171,16 +148,6 @@ def test_further_methods_are_those_of_the_core_and_then_of_research(
     assert is_research == sorted(is_research) and 5 < sum(is_research) < len(is_research)
     at.multiselect[0].set_value(["ulisse_gp"]).run()
     assert "A study: slower at every size tested." in texts(at)
-
-
-def test_page_has_few_controls_and_words(visit: Visit, workspace: Workspace) -> None:
-    register_methods(workspace.library)
-    workspace.add_labelled()
-    at = visit("train", source="none")
-    kinds = (at.button, at.checkbox, at.selectbox, at.multiselect, at.number_input, at.slider)
-    assert sum(map(len, kinds)) + len(at.expander) + len(at.file_uploader) <= 20
-    captions = [text.value for text in (*at.main.caption, *at.main.markdown, *at.main.info)]
-    assert len(" ".join(captions).split()) <= 120
 
 
 def test_default_run_learns_from_all_that_is_not_held_out(
@@ -343,23 +310,6 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
         f"{m}, GFN1-xTB levels" for m in ("Gaussian process", "Fine-tuning")
     }
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
-
-
-@pytest.mark.parametrize(
-    "levels",
-    ["GFN1-xTB-supercell", "GFN1-xTB-molecules", "Hueckel-molecules", "GFN1-xTB-and-Hueckel"],
-)
-def test_chosen_levels_are_in_the_request_and_in_the_name(
-    visit: Visit, workspace: Workspace, levels: str
-) -> None:
-    with_gaussian_process(workspace, installed=True)
-    workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
-    at = visit("train")
-    levels_box(at).set_value(levels).run()
-    click(at, "Start training")
-    (job,) = transfers(workspace)
-    assert job.payload["request"]["levels"] == levels
-    assert job.title.startswith(f"Gaussian process, {levels} levels, 39 of waters, ")
 
 
 def test_proposal_says_what_potentials_that_are_not_installed_would_gain(

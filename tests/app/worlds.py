@@ -15,7 +15,7 @@ from bandgap.jobs.housekeeping import rename_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 from tests.unit.jobs.payloads import source_payload
 
 SECRET = "Alice"  # in every name that she gives

@@ -103,12 +103,6 @@ def test_lattice_energy_is_half_the_sum_over_all_images(group):
     assert energy == pytest.approx(total, abs=1e-8)
 
 
-def test_rotation_of_a_quaternion_of_any_length_is_a_rotation():
-    turn, _ = rotation(np.array([0.3, -2.0, 1.0, 0.7]))
-    assert turn @ turn.T == pytest.approx(np.eye(3))
-    assert np.linalg.det(turn) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(
     ("name", "group", "known_g_cm3"),
     [
