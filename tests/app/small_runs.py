@@ -7,15 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.descriptors import config_for
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
-from tests.app.conftest import BROKEN, WATER, Workspace
+from tests.app.conftest import BROKEN, WATER, Workspace, empty_workspace
 
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
 
@@ -49,16 +51,18 @@ def train_source(out: Path) -> Path:
     return out
 
 
+def workspace_with_source(folders: pytest.TempPathFactory) -> Workspace:
+    """Return an empty workspace whose source model is the one of toy size."""
+    workspace = empty_workspace(folders.mktemp("home"))
+    source = train_source(folders.mktemp("source"))
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    return workspace
+
+
 def predict(workspace: Workspace, run: str) -> str:
     """Predict a good and a broken file with a run as the worker would and return the job's id."""
     files = [("new.xyz", WATER), ("broken.cif", BROKEN)]
-    dataset = workspace.library.add_dataset(
-        workspace.id, "new.xyz and 1 more file", purpose="prediction", files=files
-    )
-    payload = {"run": run, "dataset": dataset.id, "name": dataset.name}
-    job = workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
-    )
+    job = workspace.ask_prediction(run, files, name="new.xyz and 1 more file")
     work_all(workspace.home)
     return job.id
 

@@ -19,7 +19,7 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
 from tests.app.small_runs import train_source
 from tests.app.test_actions import click, upload
 from tests.app.test_crystal_source import add_perovskites, perovskites
@@ -68,7 +68,7 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     assert list(at.dataframe[0].value["trained"]) == ["with the package", "elsewhere"]
     assert "molecules.extxyz (80 structures; H O)" in texts(at).replace("\\", "")
     at = visit("train", source=job.subject, data=dataset)
-    box = next(box for box in at.selectbox if box.label == "Source model")
+    box = labelled(at.selectbox, "Source model")
     assert (
         box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
     )

@@ -14,11 +14,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.evaluation.calibrators import FILE, load_calibrator
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.small_runs import predict, train_source
+from tests.app.conftest import Workspace, primary, texts
+from tests.app.small_runs import predict, workspace_with_source
 from tests.app.test_actions import click
 
 Visit = Callable[..., AppTest]
@@ -41,9 +40,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Everything trained once, as the worker would."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled(100)
     numbers = [{"n": 50, "seed": 0}, {"n": 20, "seed": 0}, {"n": 50, "seed": 1}]
     runs = [
@@ -201,8 +198,7 @@ def test_intervals_proposes_a_calibrator_only_where_cross_fitting_shows_that_it_
         manifest = json.loads((folder / "manifest.json").read_text())
         kind = proposed_kind(load_heldout(folder, manifest))
         at = visit("result", run=run)
-        primary = [button.label for button in at.button if button.proto.type == "primary"]
-        assert (primary == ["Calibrate the intervals"]) == (kind is not None)
+        assert (primary(at) == ["Calibrate the intervals"]) == (kind is not None)
 
 
 def test_calibrator_that_makes_the_check_crystals_worse_says_so() -> None:

@@ -1,16 +1,14 @@
 """Intervals of every kind on the page Predict, and conformal ones on the page Train."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.small_runs import predict, train_source
+from tests.app.conftest import Workspace, texts
+from tests.app.small_runs import predict, workspace_with_source
 from tests.app.test_actions import click
 
 Visit = Callable[..., AppTest]
@@ -19,9 +17,7 @@ Visit = Callable[..., AppTest]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
     """A workspace with predictions of two runs: one held back 20 of 40 structures, one none."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    folder: Path = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled()
     runs = [
         example.add_run(dataset, method="fine_tune", conformal_share=share)[0]

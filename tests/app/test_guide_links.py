@@ -10,7 +10,7 @@ from streamlit.testing.v1.element_tree import Slider
 
 from app.components.guide.documents import NAMES, read_document
 from app.components.shared.guide_links import help_link, slug
-from tests.app.conftest import Workspace
+from tests.app.conftest import Workspace, labelled
 
 Visit = Callable[..., AppTest]
 
@@ -56,7 +56,7 @@ def test_help_text_links_to_the_guide_of_this_workspace(visit: Visit, workspace:
 
 
 def held_out(at: AppTest) -> Slider[int]:
-    return next(slider for slider in at.slider if slider.label == "Held out for the test")
+    return labelled(at.slider, "Held out for the test")
 
 
 def test_value_of_a_widget_stays_when_a_choice_of_the_session_changes(
@@ -65,6 +65,6 @@ def test_value_of_a_widget_stays_when_a_choice_of_the_session_changes(
     workspace.add_labelled()
     at = visit("train")
     held_out(at).set_value(20)
-    next(button for button in at.button if button.label == "Start training").click().run()
+    labelled(at.button, "Start training").click().run()
     assert at.query_params["run"]
     assert held_out(at).value == 20

@@ -6,15 +6,14 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, primary, texts
 
 Visit = Callable[..., AppTest]
 
 
 def test_upload_is_the_primary_button_of_the_data_page_without_data(visit: Visit) -> None:
     at = visit("data")
-    primary = [button.label for button in at.button if button.proto.type == "primary"]
-    assert primary == ["Check the files"]
+    assert primary(at) == ["Check the files"]
 
 
 def test_data_page_shows_a_verdict_for_every_file(visit: Visit, workspace: Workspace) -> None:

@@ -24,7 +24,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
-from tests.app.conftest import Workspace, drawn_structures, empty_workspace, mark, texts
+from tests.app.conftest import Workspace, drawn_structures, empty_workspace, labelled, mark, texts
 from tests.app.small_runs import SHORT, figure, train_source
 from tests.app.test_actions import click
 
@@ -60,9 +60,7 @@ def make(home: Path, source: Path) -> Example:
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     gaps = np.where(np.arange(60) < 50, np.linspace(5.0, 8.0, 60), np.nan)
-    workspace.library.save_gaps(
-        dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE"
-    )
+    workspace.give_gaps(dataset, gaps)
     runs = {
         name: workspace.add_run(dataset, method=name, settings=settings)[0]
         for name, settings in METHODS.items()
@@ -75,10 +73,7 @@ def make(home: Path, source: Path) -> Example:
 
 def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
     """Predict a data set as the page asks for it and return the job's id."""
-    payload = {"run": run, "dataset": dataset, "name": "waters"}
-    job = workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset
-    )
+    job = workspace.ask_prediction(run, dataset, name="waters")
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, job.id)
     assert ended is not None and ended.state == "finished", ended
@@ -120,7 +115,7 @@ def visit_next(visit: Visit, example: Example) -> AppTest:
 
 def spread_toggle(at: AppTest) -> Any:
     """Return the toggle of the list of structures to compute next."""
-    return next(toggle for toggle in at.toggle if toggle.label == "Spread out")
+    return labelled(at.toggle, "Spread out")
 
 
 def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(
@@ -142,7 +137,7 @@ def test_predict_page_asks_for_a_data_set_of_the_workspace_once(
 ) -> None:
     run = example.runs["fine_tune"]
     at = visit("predict", run=run)
-    box = next(box for box in at.selectbox if box.label == "Structures")
+    box = labelled(at.selectbox, "Structures")
     assert box.options == ["New files", "waters"]
     box.set_value(example.dataset).run()
     click(at, "Predict")

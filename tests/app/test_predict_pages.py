@@ -12,12 +12,11 @@ from app.components.predict import prediction_view
 from app.components.predict.prediction_table import page_frame, passing_rows, prediction_rows
 from app.components.predict.prediction_view import interval_caption
 from bandgap.foundation.csv_tables import csv_text
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
-from tests.app.conftest import WATER, Workspace, empty_workspace, texts
-from tests.app.small_runs import figure, train_source
+from tests.app.conftest import WATER, Workspace, texts
+from tests.app.small_runs import figure, workspace_with_source
 
 Visit = Callable[..., AppTest]
 N = 25
@@ -28,9 +27,7 @@ BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
     """A workspace, its run, and its prediction of 25 structures, the fifth of which is refused."""
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = SourceEntry("demo molecules", str(train_source(tmp_path_factory.mktemp("source"))))
-    workspace.library.register_sources({"demo": source})
+    workspace = workspace_with_source(tmp_path_factory)
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     files = [
         (
@@ -39,11 +36,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, s
         )
         for k in range(N)
     ]
-    dataset = workspace.library.add_dataset(workspace.id, "new", purpose="prediction", files=files)
-    payload = {"run": run, "dataset": dataset.id, "name": "new"}
-    job = workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
-    )
+    job = workspace.ask_prediction(run, files)
     work_all(workspace.home)
     return workspace, run, job.id
 

@@ -10,12 +10,12 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.deletions import bin_source, empty_bin
-from bandgap.jobs.entries import SourceEntry, SystemEntry
+from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.small_runs import figure, train_source
+from tests.app.conftest import Workspace, labelled, texts
+from tests.app.small_runs import figure, workspace_with_source
 from tests.app.test_actions import click
 from tests.app.test_train import tick
 from tests.unit.jobs.payloads import source_payload
@@ -27,9 +27,7 @@ PRESS = "Train the source model"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with a shipped source and one that its worker trained on 60 waters."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    folder = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    example = workspace_with_source(tmp_path_factory)
     source = str(uuid.uuid4())
     numbers = {
         "hidden": [6, 4],
@@ -138,9 +136,9 @@ def test_file_of_the_server_is_offered_and_trained_from(
     (folder / "out.json").symlink_to(tmp_path / "bandgap.sqlite3")
     monkeypatch.setenv(VARIABLE, str(folder))
     at = visit("sources")
-    files = next(box for box in at.selectbox if box.label == "Labelled structures")
+    files = labelled(at.selectbox, "Labelled structures")
     assert files.options == ["df_5k.json (2 bytes)"] and VARIABLE in files.help
-    next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
+    labelled(at.selectbox, "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
     assert (job.payload["file"], job.payload["level"]) == (
@@ -158,7 +156,7 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     at = visit("sources")
     at.selectbox(key="source-preset").set_value("megnet").run()
     assert at.selectbox(key="source-hidden-True").value == "1024 and 512"
-    button = next(button for button in at.button if button.label == PRESS)
+    button = labelled(at.button, PRESS)
     message = (
         "A graph network needs a package that is not installed on this server: `pip install -c "
         "constraints.txt '.[graph"
@@ -223,7 +221,7 @@ def test_transfer_from_a_trained_source_finishes_and_names_its_data(
 ) -> None:
     example, source = trained_source
     at = visit("train", ws=example.id, source=source)
-    assert next(box for box in at.selectbox if box.label == "Source model").value == source
+    assert labelled(at.selectbox, "Source model").value == source
     click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start training")
     work_all(example.home)
     (job,) = example.jobs.jobs(example.id, kinds=["transfer"])

@@ -21,14 +21,14 @@ from bandgap.jobs.resuming import checkpoint_folder
 from bandgap.jobs.rows import Dataset, Origin
 from bandgap.jobs.sources import Source
 from bandgap.jobs.store import Job
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, primary, texts
 from tests.app.test_actions import click
 
 Visit = Callable[..., AppTest]
 
 
 def tick(at: AppTest, label: str, *, on: bool = True) -> AppTest:
-    box = next(box for box in at.checkbox if box.label == label)
+    box = labelled(at.checkbox, label)
     return (box.check() if on else box.uncheck()).run()
 
 
@@ -47,10 +47,6 @@ def options_name(at: AppTest, title: str) -> str:
     """Return the name of a method by its title."""
     methods = Library(open_home()).methods()
     return next(name for name, method in methods.items() if method.title == title)
-
-
-def primary(at: AppTest) -> list[str]:
-    return [button.label for button in at.button if button.proto.type == "primary"]
 
 
 def transfers(workspace: Workspace) -> list[Job]:
@@ -90,7 +86,7 @@ def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
         "Finished before with the same settings and seed, which give the same result: BTL\\-PCP"
         in texts(at)
     )
-    next(i for i in at.number_input if i.label == "Seed").set_value(1)
+    labelled(at.number_input, "Seed").set_value(1)
     click(at, "Start training")
     assert [job.payload["request"]["seed"] for job in transfers(workspace)] == [1, 0]
 
@@ -246,7 +242,7 @@ def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     workspace.add_run(workspace.add_labelled())
     at = click(visit("data", data=other), "Train on these")
     assert not any(box.label == "Start another training" for box in at.expander)
-    box = next(box for box in at.selectbox if box.label == "Target data")
+    box = labelled(at.selectbox, "Target data")
     assert box.value == other
     drawn = [element.value for element in at.main if element.type in ("markdown", "subheader")]
     assert drawn.index("**Baseline**") < drawn.index("Runs")
@@ -265,7 +261,7 @@ def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     assert "Delete this run" not in [button.label for button in at.button]
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("train", run=run)
-    next(t for t in at.text_input if t.label == "Name").set_value("first try").run()
+    labelled(at.text_input, "Name").set_value("first try").run()
     assert workspace.library.runs(workspace.id)[0].title == "first try"
     assert list(at.dataframe[0].value["run"]) == ["first try"]
     click(at, "Delete this run")
@@ -297,7 +293,7 @@ def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
 
 
 def levels_box(at: AppTest) -> Any:
-    return next(box for box in at.selectbox if box.label == "Electron levels")
+    return labelled(at.selectbox, "Electron levels")
 
 
 def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Workspace) -> None:
@@ -333,7 +329,7 @@ def test_levels_by_tight_binding_are_refused_for_gaps_like_them(
     dataset = with_gaussian_process(workspace, installed=True)
     workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
     gaps = np.linspace(5.0, 8.0, 60)
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
+    workspace.give_gaps(dataset, gaps, level="GFN2-xTB")
     at = visit("train")
     levels_box(at).set_value(levels).run()
     text = "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer"

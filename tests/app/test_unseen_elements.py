@@ -18,7 +18,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import TransferRequest
 from bandgap.transfer import METHODS
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import WATER, Workspace, texts, waters
 from tests.app.test_actions import click
 from tests.app.test_train import choose_only, transfers
 
@@ -33,15 +33,13 @@ SAID = (
 
 def mixed_waters(workspace: Workspace, *, n: int = 40, n_selenide: int = 12) -> str:
     """Store labelled water and hydrogen selenide molecules; return the data set's id."""
-    text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
+    text = waters(n)
     text += b"".join(
         SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(n_selenide)
     )
     dataset = workspace.add_checked([("mixed.extxyz", text)], name="mixed")
     gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, n_selenide)])
-    workspace.library.save_gaps(
-        dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory=""
-    )
+    workspace.give_gaps(dataset, gaps, level="")
     return dataset
 
 

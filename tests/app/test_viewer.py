@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.components.structures.picture_route import ROUTE
 from app.components.structures.viewer import ASSETS, SCRIPT, STYLE
-from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures
+from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, labelled
 
 ROCK_SALT = b"""data_salt
 _cell_length_a 5.64
@@ -68,7 +68,7 @@ def test_number_of_cells_that_was_chosen_in_the_viewer_is_drawn(
 
 def test_viewer_follows_the_search_of_the_table(workspace: Workspace, visit: Visit) -> None:
     at = visit("data", data=workspace.add_checked([("a.xyz", WATER), ("salt.cif", ROCK_SALT)]))
-    next(field for field in at.text_input if field.label == "Find").set_value("salt").run()
+    labelled(at.text_input, "Find").set_value("salt").run()
     assert [element["symbol"] for element in viewer_data(at)["elements"]] == ["Na", "Cl"]
 
 

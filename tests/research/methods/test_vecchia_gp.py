@@ -136,17 +136,7 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
 
 
-def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # noqa: F811
-    data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
-    brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
-    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), Fitting(0))
-    record = posterior.diagnostics.record
-    figures = posterior.diagnostics.figures
-    assert record["trace.smoothness"].shape == (2, 8) and record["trace.smoothness"].std() > 0
-    assert {"rhat_smoothness", "rhat_length", "rhat_noise"} <= set(figures)
-    assert figures["smoothness"] == np.median(posterior.theta[..., 2])
-    assert np.isfinite(posterior.mean_draws_eV(data.features)).all()
+def test_sampler_by_batches_is_refused_with_the_exact_likelihood():
     with pytest.raises(ConfigError, match="sampler 'sgfs' uses batches of sites"):
         VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
 
