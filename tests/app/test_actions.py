@@ -149,27 +149,6 @@ def test_labels_from_the_structure_files_take_the_chosen_unit(
     assert workspace.library.verdicts(dataset)[0].gap_eV == 7.1
 
 
-def test_start_queues_the_transfer_and_the_address_names_the_run(
-    visit: Visit, workspace: Workspace
-) -> None:
-    dataset = workspace.add_labelled()
-    at = visit("train")
-    at.number_input[0].set_value(30)
-    click(at, "Start training")
-    (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
-    assert job.payload["dataset"] == dataset
-    assert {
-        key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")
-    } == {
-        "n": 30,
-        "n_test": 21,
-        "seed": 0,
-        "conformal_share": 0.0,
-    }
-    assert at.query_params["run"] == job.subject
-    assert workspace.library.runs(workspace.id)[0].id == job.subject
-
-
 def test_start_with_too_few_structures_shows_an_error(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = visit("train")
@@ -182,18 +161,6 @@ def test_start_with_too_few_structures_shows_an_error(visit: Visit, workspace: W
     )
     assert labelled(at.button, "Start training").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
-
-
-def test_cancel_requests_the_end_of_the_job_and_shows_it(
-    visit: Visit, workspace: Workspace
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    at = click(visit("train", run=run), "Cancel")
-    assert workspace.jobs.cancel_requested(job.id)
-    assert "Ending the computation" in texts(at)
-    workspace.jobs.end(job.id, "cancelled")
-    assert "The training was cancelled" in texts(visit("train", run=run))
 
 
 def test_address_of_another_workspaces_run_warns_once_and_is_cleared(

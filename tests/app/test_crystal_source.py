@@ -29,8 +29,8 @@ N = 60
 RUNS: dict[str, dict[str, Any]] = {
     "btl_pcp_pe": {"sampler": SHORT},
     "last_layer_ridge": {},
-    "fine_tune": {},
-    "target_only": {},
+    "fine_tune": {"training": {"max_epochs": 5}},
+    "target_only": {"training": {"max_epochs": 5}},
 }
 # A table of the numbers of a structure, and settings for the molecules inside hybrid crystals.
 OF_ANY_STRUCTURE = (

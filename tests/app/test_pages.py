@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import BROKEN, WATER, Workspace, primary, texts
+from bandgap.foundation.progress import Update
+from tests.app.conftest import WATER, Workspace, primary, texts
 
 Visit = Callable[..., AppTest]
 
@@ -14,17 +15,6 @@ Visit = Callable[..., AppTest]
 def test_upload_is_the_primary_button_of_the_data_page_without_data(visit: Visit) -> None:
     at = visit("data")
     assert primary(at) == ["Check the files"]
-
-
-def test_data_page_shows_a_verdict_for_every_file(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
-    at = visit("data")
-    assert "**2 structures**: 1 ready, 1 refused; none has a gap yet." in texts(at)
-    table = at.dataframe[0].value
-    assert list(table["file"]) == ["broken.cif", "water.xyz"]
-    assert list(table["status"]) == ["refused", "ready"]
-    assert "cell" in table["problem"][0]
-    assert table["gap_eV"].isna().all()
 
 
 def test_train_page_with_too_few_labels_says_how_many_are_needed(
@@ -44,6 +34,12 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     assert progress.value == 25
     # The panel shows 30 s minus the time that has passed.
     assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)
+    later = Update("sampling", 60, 120, values={"rhat": 1.02, "ess_bulk": 412.3})
+    workspace.jobs.add_event(job.id, "progress", later, since=0.0)
+    line = Update("log", message="chain 3 found a smaller step")
+    workspace.jobs.add_event(job.id, "log", line, since=0.0)
+    text = texts(at.run())
+    assert "R-hat 1.02 · effective draws 412" in text and "chain 3 found a smaller step" in text
 
 
 @pytest.mark.parametrize("name", ["result", "predict"])

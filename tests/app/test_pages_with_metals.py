@@ -29,8 +29,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     dataset = example.add_labelled(N)
     gaps = np.maximum(np.linspace(-3.0, 3.0, N), 0.0)
     example.give_gaps(dataset, gaps)
-    run, _ = example.add_run(dataset, method="last_layer_ridge", n=N - HELD_OUT, n_test=HELD_OUT)
-    one_network, _ = example.add_run(dataset, method="fine_tune", n=N - HELD_OUT, n_test=HELD_OUT)
+    split = {"n": N - HELD_OUT, "n_test": HELD_OUT}
+    run, _ = example.add_run(dataset, method="last_layer_ridge", **split)
+    brief = {"training": {"max_epochs": 5}}
+    one_network, _ = example.add_run(dataset, method="fine_tune", settings=brief, **split)
     work_all(example.home)
     return example, run, predict(example, run), one_network
 

@@ -34,7 +34,7 @@ HORSESHOE = {"chains": 2, "warmup": 50, "draws": 60, "keep": 60}
 METHODS = {
     "btl_pcp_pe": {"sampler": SHORT},
     "last_layer_horseshoe": {"sampler": HORSESHOE},
-    "fine_tune": {},
+    "fine_tune": {"training": {"max_epochs": 5}},
 }
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -12,11 +13,12 @@ from app.components.predict import prediction_view
 from app.components.predict.prediction_table import page_frame, passing_rows, prediction_rows
 from app.components.predict.prediction_view import interval_caption
 from bandgap.foundation.csv_tables import csv_text
+from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
 from tests.app.conftest import WATER, Workspace, texts
-from tests.app.small_runs import figure, workspace_with_source
+from tests.app.small_runs import figure
 
 Visit = Callable[..., AppTest]
 N = 25
@@ -25,10 +27,14 @@ BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+def example(
+    tmp_path_factory: pytest.TempPathFactory, tested_waters: tuple[Workspace, str]
+) -> tuple[Workspace, str, str]:
     """A workspace, its run, and its prediction of 25 structures, the fifth of which is refused."""
-    workspace = workspace_with_source(tmp_path_factory)
-    run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
+    original, run = tested_waters
+    folder = tmp_path_factory.mktemp("home")
+    shutil.copytree(original.home.folder, folder, dirs_exist_ok=True)
+    workspace = Workspace(original.id, Home(folder))
     files = [
         (
             f"w{k:02d}.xyz",

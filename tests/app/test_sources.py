@@ -191,17 +191,6 @@ def test_running_training_shows_progress_and_can_be_cancelled(
     assert workspace.jobs.cancel_requested(job.id)
 
 
-def test_failed_training_says_why(visit: Visit, workspace: Workspace) -> None:
-    job = running(workspace)
-    workspace.jobs.end(
-        job.id,
-        "failed",
-        error="40 structures with a gap; a source model is trained here from 50 to",
-    )
-    at = visit("sources", source=job.subject)
-    assert at.error[0].value.startswith("40 structures with a gap") and "Traceback" not in texts(at)
-
-
 def test_source_with_a_damaged_folder_shows_what_is_safe_and_can_be_deleted(
     visit: Visit, workspace: Workspace
 ) -> None:

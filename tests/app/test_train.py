@@ -214,27 +214,6 @@ def test_interrupted_run_without_checkpoint_restarts(visit: Visit, workspace: Wo
     assert [job.subject for job in transfers(workspace)] == [run, run]
 
 
-def test_running_job_shows_its_last_log_line_and_what_is_effective(
-    visit: Visit, workspace: Workspace
-) -> None:
-    from bandgap.foundation.progress import Update
-
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    values = {"rhat": 1.02, "ess_bulk": 412.3}
-    workspace.jobs.add_event(
-        job.id, "progress", Update("sampling", 60, 120, values=values), since=0.0
-    )
-    workspace.jobs.add_event(
-        job.id, "log", Update("log", message="chain 3 found a smaller step"), since=0.0
-    )
-    at = visit("train", run=run)
-    assert "R-hat 1.02 · effective draws 412" in texts(
-        at
-    ) and "chain 3 found a smaller step" in texts(at)
-    assert at.get("progress")[0].proto.value == 50
-
-
 def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     visit: Visit, workspace: Workspace
 ) -> None:

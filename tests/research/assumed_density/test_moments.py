@@ -13,7 +13,7 @@ from bandgap.research.assumed_density.belief import (
 )
 from bandgap.research.assumed_density.moments import output_moments
 
-DRAWS = 1_000_000
+DRAWS = 300_000
 
 
 def random_weights(widths, *, biased, seed, spread=0.6):

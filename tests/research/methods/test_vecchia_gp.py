@@ -13,7 +13,6 @@ from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.mixtures import mixture_sd
-from bandgap.research.vecchia import langevin
 from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
@@ -162,27 +161,6 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
     x, y = rows_of(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
-
-
-def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
-    source,  # noqa: F811
-    monkeypatch,
-):
-    monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
-    data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), Fitting(0))
-    known_scales = {
-        "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
-    }
-    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), Fitting(0))
-    assert any(
-        "All chains diverged, down to a step of 0.0125" in text
-        for text in solves.diagnostics.warnings
-    )
-    x, _ = rows_of(30, seed=2, shift=0.8)
-    one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
-    np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
-    np.testing.assert_allclose(one.sds_eV, other.sds_eV, rtol=0.05)
 
 
 @pytest.mark.slow
