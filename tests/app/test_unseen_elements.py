@@ -78,7 +78,7 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     learner = titles["feature_gp"]
     assert f"left out 12 of 52 labelled structures of mixed, {learner}, " in flag
     assert "not every method takes elements that the source model lacks." in flag
-    assert "no difference can be learner" not in text
+    assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
     assert "tested on" not in settings["setting"].tolist()
 
