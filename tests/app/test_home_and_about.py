@@ -149,17 +149,6 @@ def test_home_shows_the_contents_and_the_verdict_on_the_last_finished_run(
     assert at.title[0].value == "Result" and at.query_params["run"] in (run, [run])
 
 
-def test_home_follows_a_running_job_and_offers_nothing_else(
-    visit: Visit, workspace: Workspace
-) -> None:
-    _, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    at = visit("home")
-    assert "R-hat 1.08" in texts(at) and primary(at) == []
-    of_workspaces = ["Start a new workspace", "Forget all workspaces in this browser"]
-    assert [button.label for button in at.button] == ["Cancel", *of_workspaces]
-
-
 def test_about_shows_that_no_worker_runs(visit: Visit) -> None:
     text = texts(visit("about"))
     assert (

@@ -1,7 +1,6 @@
 """The page Predict while a prediction runs, after it was stopped, and after it was resumed."""
 
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,12 +109,3 @@ def test_stopped_prediction_without_a_chunk_is_started_again(
     click(at, "Start it again")
     (again,) = resuming.without_resumed(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
     assert again.state == "queued" and again.payload["continues"] == job.id
-
-
-def test_another_visitor_cannot_go_on_with_it(workspace: Workspace, visit: Visit, run: str) -> None:
-    job = queued_prediction(workspace, run)
-    workspace.jobs.request_cancel(workspace.id, job.id)
-    at = visit("predict", ws=str(uuid.uuid4()), run=run, prediction=job.id)
-    assert "Start it again" not in [
-        button.label for button in at.button
-    ] and "Predicting new" not in texts(at)

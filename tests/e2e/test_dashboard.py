@@ -22,6 +22,7 @@ from tests.e2e.browsing import (
     expect_run,
     expect_settled,
     expect_soon,
+    expect_to_fit_the_window,
     faint_texts,
     mark_row_by_keys,
     page_height,
@@ -46,8 +47,6 @@ TOUR = {  # name of the picture in the README, and its first text
 DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme are slow tests
 RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
-_WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
-    .map(e => e.scrollWidth - e.clientWidth)"""
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +128,7 @@ def expect_to_fit(page: Page, name: str) -> None:
     expect_no_faint_texts(page)
     expect_no_serious_findings(page)
     picture(page, f"{name}-{PHONE}", width=PHONE)
-    # Pixels that the page is wider than the window, and its height.
-    expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
+    expect_to_fit_the_window(page)
     expect_soon(page, lambda: page_height(page), lambda height: height <= TALLEST_ON_PHONE)
 
 

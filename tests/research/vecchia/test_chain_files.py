@@ -18,7 +18,7 @@ from bandgap.research.vecchia.metropolis import MetropolisConfig, sample_metropo
 from bandgap.research.vecchia.published import PublishedConfig, sample_published
 from bandgap.research.vecchia.scoring import find_mode
 from bandgap.research.vecchia.stochastic_scoring import ScoringConfig, score_by_batches
-from bandgap.research.vecchia.target import FLAT, Priors, Target
+from bandgap.research.vecchia.target import FLAT, Target
 from tests.research.vecchia.samples import START, TRUTH, field
 
 ROWS = field(60, 2, TRUTH, seed=4, covariates=1)
@@ -151,9 +151,3 @@ def test_file_without_settings_is_refused(tmp_path, broken_off, name):
     checkpoints.write(checkpoint.path, arrays, without_settings)
     with pytest.raises(ForeignCheckpointError, match="settings is None there"):
         run(name, CONFIGS[name], checkpoint=checkpoint)
-
-
-def test_priors_that_differ_in_one_parameter_are_another_problem(broken_off):
-    other = Priors(nu=Target.priors.rho)
-    with pytest.raises(ForeignCheckpointError, match="belongs to another run: problem is "):
-        run("metropolis", CONFIGS["metropolis"], checkpoint=broken_off["metropolis"], priors=other)

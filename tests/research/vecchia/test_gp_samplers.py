@@ -27,11 +27,7 @@ BRIEF = gp.GPConfig(
     nu=1.5,
     likelihood="vecchia",
     neighbours=8,
-    metropolis=MetropolisConfig(draws=400),
-    sgrld=LangevinConfig(batch=40, warmup=50, draws=400),
-    sgrld_published=PublishedConfig(step=0.03, last_share=1.0, batch=0, chains=2, steps=500),
     sgfs=ScoringConfig(batch=40, epochs=15),
-    first_order=FirstOrderConfig(batch=40, chains=2, warmup=150, draws=600),
 )
 
 
