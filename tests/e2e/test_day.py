@@ -1,15 +1,15 @@
 """The way of a new user with structures and gaps of his own, from the address to predictions."""
 
+import gzip
 from pathlib import Path
+from zipfile import ZipFile
 
-import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
 from bandgap.datasets.demo import data_folder
 from benchmarks.day import Visitor, own_journey
 from tests.e2e.conftest import Server
-from tests.e2e.test_crystal_journeys import extxyz_frames, zipped
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -20,13 +20,23 @@ N_NEW = 3
 
 def own_files(folder: Path) -> tuple[Path, Path, Path]:
     """Write an archive of crystals, the table of their gaps, and a file of new crystals."""
-    frames = extxyz_frames(N_LABELLED + N_NEW)
+    frames = []
+    with gzip.open(data_folder() / "crystals.extxyz.gz", "rt") as file:
+        for _ in range(N_LABELLED + N_NEW):
+            count = file.readline()
+            frames.append(count + "".join(file.readline() for _ in range(int(count) + 1)))
     structures, gaps, new = folder / "mine.zip", folder / "gaps.csv", folder / "new.extxyz"
-    names = [f"crystal-{number}.extxyz" for number in range(N_LABELLED)]
-    structures.write_bytes(zipped(list(zip(names, frames, strict=False))))
-    table = pd.read_csv(data_folder() / "crystals.csv")[["gap_eV"]].head(N_LABELLED)
-    table.assign(file=names).to_csv(gaps, index=False)
-    new.write_bytes(b"".join(frames[N_LABELLED:]))
+    with ZipFile(structures, "w") as archive:
+        for number, frame in enumerate(frames[:N_LABELLED]):
+            archive.writestr(f"crystal-{number}.extxyz", frame)
+    table = (data_folder() / "crystals.csv").read_text(encoding="utf-8").splitlines()
+    column = table[0].split(",").index("gap_eV")
+    rows = [
+        f"crystal-{number}.extxyz,{line.split(',')[column]}"
+        for number, line in enumerate(table[1 : N_LABELLED + 1])
+    ]
+    gaps.write_text("\n".join(["file,gap_eV", *rows]) + "\n", encoding="utf-8")
+    new.write_text("".join(frames[N_LABELLED:]), encoding="utf-8")
     return structures, gaps, new
 
 
