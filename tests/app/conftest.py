@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,54 +99,38 @@ class Workspace:
         work_all(self.home)
         return dataset.id
 
+    def give_gaps(self, dataset: str, gaps: Any, *, level: str = "PBE") -> None:
+        """Store gaps of a data set as if they came from a table."""
+        labels = {"source": "gaps.csv", "matched": int(np.isfinite(gaps).sum())}
+        self.library.save_gaps(dataset, np.asarray(gaps), labels=labels, level_of_theory=level)
+
     def add_labelled(self, n: int = 60) -> str:
         """Store a checked data set of `n` distorted water molecules with gaps and return its id."""
-        text = b"".join(
-            WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n)
-        )
-        dataset = self.add_checked([("waters.extxyz", text)], name="waters")
-        gaps = np.linspace(5.0, 8.0, n)
-        self.library.save_gaps(
-            dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE"
-        )
+        dataset = self.add_checked([("waters.extxyz", waters(n))], name="waters")
+        self.give_gaps(dataset, np.linspace(5.0, 8.0, n))
         return dataset
 
-    def add_run(
-        self,
-        dataset: str,
-        *,
-        method: str = "btl_pcp_pe",
-        settings: dict[str, Any] | None = None,
-        conformal_share: float = 0.0,
-        n: int = 40,
-        n_test: int = 10,
-        seed: int = 0,
-        source: str = "demo",
-    ) -> tuple[str, Job]:
+    def add_run(self, dataset: str, *, source: str = "demo", **fields: Any) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
-        request = TransferRequest(
-            method=method,
-            n=n,
-            n_test=n_test,
-            seed=seed,
-            conformal_share=conformal_share,
-            device="cpu",
-            settings=settings or {},
-        )
-        title = f"{method}, n = {n}"
+        usual = {"method": "btl_pcp_pe", "n": 40, "n_test": 10, "device": "cpu"}
+        request = TransferRequest(**{**usual, **fields})
+        title = f"{request.method}, n = {request.n}"
         payload = {"source": source, "dataset": dataset, "run": run, "request": request.to_values()}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
-        self.library.add_run(
-            self.id,
-            job=job.id,
-            run_id=run,
-            dataset=dataset,
-            source=source,
-            title=title,
-            request=request,
-        )
+        names = {"job": job.id, "run_id": run, "dataset": dataset, "source": source}
+        self.library.add_run(self.id, **names, title=title, request=request)
         return run, job
+
+    def ask_prediction(
+        self, run: str, files: list[tuple[str, bytes]] | str, *, name: str = "new"
+    ) -> Job:
+        """Queue the prediction of files, or of a stored data set, by a run."""
+        if not isinstance(files, str):
+            files = self.library.add_dataset(self.id, name, purpose="prediction", files=files).id
+        payload = {"run": run, "dataset": files, "name": name}
+        title = f"Predicting {name}"
+        return self.jobs.submit(self.id, "predict", title=title, payload=payload, subject=files)
 
     def make_running(self, job: Job) -> None:
         """Start the job as a running worker would, and report progress."""
@@ -156,6 +140,11 @@ class Workspace:
             "sampling", 30, 120, message="chain 2 of 4", values={"rhat": 1.08, "acceptance": 0.8}
         )
         self.jobs.add_event(job.id, "progress", update, since=time.time() - 30)
+
+
+def waters(n: int, *, width: float = 0.70, step: float = 0.002) -> bytes:
+    """Return water molecules of different widths as extXYZ."""
+    return b"".join(WATER.replace(b"0.763", f"{width + step * k:.3f}".encode()) for k in range(n))
 
 
 def empty_workspace(folder: Path) -> Workspace:
@@ -208,7 +197,7 @@ def worlds(
 def filled_world(tmp_path_factory: pytest.TempPathFactory) -> "Owned":
     """A workspace with a data set, a source model, two runs and a prediction; only copied."""
     from tests.app import worlds
-    from tests.app.test_finished_run import train_source
+    from tests.app.small_runs import train_source
 
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
@@ -229,17 +218,30 @@ def predicted_waters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspac
     dataset = example.add_labelled()
     run, _ = example.add_run(dataset, method="kernel_ridge", source="none", n=40, n_test=20)
     work_all(example.home)
-    text = b"".join(WATER.replace(b"0.763", f"{0.71 + 0.01 * k:.3f}".encode()) for k in range(12))
-    new = example.library.add_dataset(
-        example.id, "new", purpose="prediction", files=[("new.extxyz", text)]
-    )
-    payload = {"run": run, "dataset": new.id, "name": "new"}
-    job = example.jobs.submit(
-        example.id, "predict", title="Predicting", payload=payload, subject=new.id
-    )
+    new = [("new.extxyz", waters(12, width=0.71, step=0.01))]
+    job = example.ask_prediction(run, new)
     work_all(example.home)
     assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
     return example, run, job.id
+
+
+@pytest.fixture(scope="session")
+def tested_waters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
+    """A workspace and its run of a ridge on 36 waters, 24 held out; only copied."""
+    from tests.app.small_runs import workspace_with_source
+
+    example = workspace_with_source(tmp_path_factory)
+    dataset = example.add_labelled()
+    run, _ = example.add_run(dataset, method="last_layer_ridge", n=36, n_test=24)
+    work_all(example.home)
+    return example, run
+
+
+def copied_workspace(
+    workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """Copy a workspace for a test that may change it."""
+    return Workspace(workspace.id, copied_home(workspace, folder / "copy", monkeypatch))
 
 
 def copied_home(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
@@ -272,6 +274,16 @@ def texts(at: AppTest) -> str:
     """Return all texts of a page as one string."""
     kinds = (at.title, at.subheader, at.markdown, at.caption, at.info, at.warning, at.error)
     return "\n".join(str(element.value) for kind in kinds for element in kind)
+
+
+def labelled(widgets: Iterable[Any], label: str) -> Any:
+    """Return the first widget of this label."""
+    return next(widget for widget in widgets if widget.label == label)
+
+
+def primary(at: AppTest) -> list[str]:
+    """Return the labels of the primary buttons of a page."""
+    return [button.label for button in at.button if button.proto.type == "primary"]
 
 
 def mark(at: AppTest, table: str, row: int) -> AppTest:

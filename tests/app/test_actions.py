@@ -7,13 +7,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, labelled, texts
 
 Visit = Callable[..., AppTest]
 
 
 def click(at: AppTest, label: str) -> AppTest:
-    return next(button for button in at.button if button.label == label).click().run()
+    return labelled(at.button, label).click().run()
 
 
 def open_gaps(at: AppTest) -> AppTest:
@@ -25,7 +25,7 @@ def open_gaps(at: AppTest) -> AppTest:
 
 
 def upload(at: AppTest, label: str, files: list[tuple[str, bytes, str]]) -> None:
-    next(u for u in at.file_uploader if u.label == label).set_value(files)
+    labelled(at.file_uploader, label).set_value(files)
 
 
 def test_table_of_gaps_that_is_uploaded_with_the_structures_gives_them_their_gaps(
@@ -143,59 +143,24 @@ def test_labels_from_the_structure_files_take_the_chosen_unit(
     dataset = workspace.add_checked([("water.extxyz", WATER)])
     at = visit("data")
     open_gaps(at)
-    next(box for box in at.selectbox if box.label == "New gaps from").set_value("gap").run()
-    next(box for box in at.selectbox if box.label == "Unit of the gap column").set_value("eV")
+    labelled(at.selectbox, "New gaps from").set_value("gap").run()
+    labelled(at.selectbox, "Unit of the gap column").set_value("eV")
     click(at, "Use as gaps")
     assert workspace.library.verdicts(dataset)[0].gap_eV == 7.1
-
-
-def test_start_queues_the_transfer_and_the_address_names_the_run(
-    visit: Visit, workspace: Workspace
-) -> None:
-    dataset = workspace.add_labelled()
-    at = visit("train")
-    at.number_input[0].set_value(30)
-    click(at, "Start training")
-    (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
-    assert job.payload["dataset"] == dataset
-    assert {
-        key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")
-    } == {
-        "n": 30,
-        "n_test": 21,
-        "seed": 0,
-        "conformal_share": 0.0,
-    }
-    assert at.query_params["run"] == job.subject
-    assert workspace.library.runs(workspace.id)[0].id == job.subject
 
 
 def test_start_with_too_few_structures_shows_an_error(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(42)
-    next(slider for slider in at.slider if slider.label == "Held out for the test").set_value(
-        50
-    ).run()
+    labelled(at.slider, "Held out for the test").set_value(50).run()
     assert (
         at.error[0].value
         == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one "
         "of the two."
     )
-    assert next(button for button in at.button if button.label == "Start training").disabled
+    assert labelled(at.button, "Start training").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
-
-
-def test_cancel_requests_the_end_of_the_job_and_shows_it(
-    visit: Visit, workspace: Workspace
-) -> None:
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    at = click(visit("train", run=run), "Cancel")
-    assert workspace.jobs.cancel_requested(job.id)
-    assert "Ending the computation" in texts(at)
-    workspace.jobs.end(job.id, "cancelled")
-    assert "The training was cancelled" in texts(visit("train", run=run))
 
 
 def test_address_of_another_workspaces_run_warns_once_and_is_cleared(

@@ -8,26 +8,20 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.worker import work_all
 from bandgap.storage.run_archives import run_archive
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
 from tests.app.test_actions import click, upload
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 Contents = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The zip of a run on 40 waters, 20 held out, from another data directory."""
-    example = empty_workspace(tmp_path_factory.mktemp("elsewhere"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    run, _ = example.add_run(example.add_labelled(), method="last_layer_ridge", n_test=20)
-    work_all(example.home)
+def archive(tested_waters: tuple[Workspace, str]) -> bytes:
+    """The zip of a run on 36 waters, 24 held out, from another data directory."""
+    example, run = tested_waters
     return run_archive(example.home.run_folder(run), name="waters-run")
 
 
@@ -67,10 +61,10 @@ def test_added_run_is_listed_shown_and_predicts(
         assert not visit(page, run=run.id).error, page
     at = visit("compare")
     assert "Runs on waters (elsewhere)." in texts(at).replace("\\", "")
-    assert at.data_editor[0].value["n"].tolist() == [40]
+    assert at.data_editor[0].value["n"].tolist() == [36]
     dataset = workspace.add_checked([("new.xyz", NEW)], name="new")
     at = visit("predict", run=run.id)
-    next(box for box in at.selectbox if box.label == "Structures").set_value(dataset).run()
+    labelled(at.selectbox, "Structures").set_value(dataset).run()
     click(at, "Predict")
     work_all(workspace.home)
     (prediction,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])

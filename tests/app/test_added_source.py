@@ -19,10 +19,10 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click, upload
 from tests.app.test_crystal_source import add_perovskites, perovskites
-from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
@@ -68,7 +68,7 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
     assert list(at.dataframe[0].value["trained"]) == ["with the package", "elsewhere"]
     assert "molecules.extxyz (80 structures; H O)" in texts(at).replace("\\", "")
     at = visit("train", source=job.subject, data=dataset)
-    box = next(box for box in at.selectbox if box.label == "Source model")
+    box = labelled(at.selectbox, "Source model")
     assert (
         box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
     )
@@ -80,20 +80,6 @@ def test_uploaded_source_is_checked_listed_and_transferred_from(
         "",
         job.subject,
     )
-
-
-def test_source_of_the_shell_command_is_listed_on_both_pages(
-    visit: Visit, workspace: Workspace, source: Path
-) -> None:
-    workspace.add_labelled()
-    add_folder(workspace.jobs, workspace.library, workspace.id, source, name="by command")
-    work_all(workspace.home)
-    assert list(visit("sources").dataframe[0].value["source model"]) == [
-        "demo molecules",
-        "by command",
-    ]
-    at = visit("train")
-    assert "by command" in next(box for box in at.selectbox if box.label == "Source model").options
 
 
 def any_crystals() -> SourceTraining:

@@ -1,6 +1,5 @@
 """Learning the difference to a cheaper gap: a table of two gaps, transfer, and prediction."""
 
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from bandgap.jobs.tasks.records import labelled_set
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.requests import TransferRequest
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
 from tests.app.test_actions import click, open_gaps, upload
 from tests.app.test_crystal_source import N, perovskites
 
@@ -56,9 +55,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
 
     at = visit("train", data=dataset)
     at.selectbox[1].set_value("none").run()
-    next(box for box in at.selectbox if box.label == "Learn the difference to").set_value(
-        "gap_pbe_eV"
-    ).run()
+    labelled(at.selectbox, "Learn the difference to").set_value("gap_pbe_eV").run()
     click(at, "Start training")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
@@ -104,11 +101,9 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(
     register_methods(workspace.library)
     frames = with_numbers(perovskites(N), cheap_Ha=0.1, cheap=3.0, cheap_nm=2700.0)
     dataset = workspace.add_checked([("perovskites.extxyz", frames)], name="perovskites")
-    workspace.library.save_gaps(
-        dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
-    )
+    workspace.give_gaps(dataset, DEAR, level="HSE06")
     at = visit("train", data=dataset)
-    offered = next(box for box in at.selectbox if box.label == "Learn the difference to").options
+    offered = labelled(at.selectbox, "Learn the difference to").options
     assert [name.split(" ")[0] for name in offered] == ["nothing:", "cheap_Ha"]
 
     stored = workspace.library.dataset(workspace.id, dataset)
@@ -148,25 +143,9 @@ def test_column_in_hartree_is_stored_in_ev_and_survives_another_table(
 def test_prediction_without_the_cheaper_gap_names_the_missing_column(
     visit: Visit, workspace: Workspace, dataset: str
 ) -> None:
-    workspace.library.save_gaps(
-        dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
-    )
+    workspace.give_gaps(dataset, DEAR, level="HSE06")
     workspace.library.save_numbers(dataset, "gap_pbe_eV", CHEAP)
-    run = str(uuid.uuid4())
-    request = TransferRequest(
-        method="kernel_ridge", device="cpu", n=40, n_test=10, baseline="gap_pbe_eV"
-    )
-    payload = {"source": "none", "dataset": dataset, "run": run, "request": request.to_values()}
-    job = workspace.jobs.submit(workspace.id, "transfer", title="t", payload=payload, subject=run)
-    workspace.library.add_run(
-        workspace.id,
-        job=job.id,
-        run_id=run,
-        dataset=dataset,
-        source="none",
-        title="t",
-        request=request,
-    )
+    run, _ = workspace.add_run(dataset, source="none", method="kernel_ridge", baseline="gap_pbe_eV")
     work_all(workspace.home)
     at = visit("predict", run=run)
     upload(at, "New structures", [("new.extxyz", perovskites(2), "")])
@@ -178,7 +157,7 @@ def test_prediction_without_the_cheaper_gap_names_the_missing_column(
         and "This run corrects gap_pbe_eV of every structure, and none of" in prediction_job.error
     )
     at = visit("predict", run=run, data=dataset)  # those of the data set have it
-    next(box for box in at.selectbox if box.label == "Structures").set_value(dataset).run()
+    labelled(at.selectbox, "Structures").set_value(dataset).run()
     click(at, "Predict")
     work_all(workspace.home)
     assert workspace.jobs.jobs(workspace.id, kinds=["predict"])[0].state == "finished"

@@ -155,8 +155,7 @@ def test_restored_run_gets_back_structures_that_a_later_deletion_took(owned: Own
     new = str(prediction.payload["dataset"])
     other = workspace.library.run(workspace.id, owned.runs[1])
     assert other is not None
-    payload = {**prediction.payload, "run": other.id}
-    workspace.jobs.submit(workspace.id, "predict", title="same", payload=payload, subject=new)
+    workspace.ask_prediction(other.id, new)
     work_all(workspace.home)
     bin_run(workspace.jobs, workspace.library, run_of(owned))
     bin_run(workspace.jobs, workspace.library, other)
@@ -167,10 +166,7 @@ def test_restored_run_gets_back_structures_that_a_later_deletion_took(owned: Own
 
 def test_run_that_a_job_uses_is_not_deleted(owned: Owned) -> None:
     workspace = owned.workspace
-    payload = {"run": owned.runs[0], "dataset": owned.dataset, "name": "again"}
-    workspace.jobs.submit(
-        workspace.id, "predict", title="A job of the run", payload=payload, subject=owned.dataset
-    )
-    with pytest.raises(InputError, match="A job of the run is queued. Cancel it first"):
+    workspace.ask_prediction(owned.runs[0], owned.dataset)
+    with pytest.raises(InputError, match="Predicting new is queued. Cancel it first"):
         bin_run(workspace.jobs, workspace.library, run_of(owned))
     assert deletions(workspace.library, workspace.id) == []

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.jobs.home import calculation_paths
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import WATER, Workspace, labelled, texts
 from tests.app.test_actions import click, open_gaps, upload
 from tests.unit.calculations.espresso_text import espresso
 from tests.unit.calculations.vasprun_text import vasprun
@@ -81,7 +81,7 @@ def test_gap_of_an_unconverged_calculation_is_kept_on_request(
     files = [("vasprun.xml", vasprun(n_steps=60, last_change=0.01).encode(), "")]
     at = read(visit("data"), workspace, files)
     assert "did not converge" in at.dataframe[0].value["problem"].iloc[0]
-    assert next(b for b in at.button if b.label == "Make a data set of 0 gaps").disabled
+    assert labelled(at.button, "Make a data set of 0 gaps").disabled
     click(at, "Discard")
     open_form(at).checkbox[0].set_value(True)
     read(at, workspace, files)

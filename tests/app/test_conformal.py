@@ -1,17 +1,15 @@
-"""Conformal intervals on the pages Train, Predict and Posterior."""
+"""Intervals of every kind on the page Predict, and conformal ones on the page Train."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, texts
+from tests.app.small_runs import predict, workspace_with_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import predict, train_source
 
 Visit = Callable[..., AppTest]
 
@@ -19,9 +17,7 @@ Visit = Callable[..., AppTest]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
     """A workspace with predictions of two runs: one held back 20 of 40 structures, one none."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    folder: Path = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled()
     runs = [
         example.add_run(dataset, method="fine_tune", conformal_share=share)[0]
@@ -77,11 +73,30 @@ def test_predict_page_says_which_levels_the_held_back_crystals_give(
     assert len(at.dataframe[0].value) == 2
 
 
-def test_predict_page_of_a_run_that_held_nothing_back_offers_two_kinds(
+def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
     visit: Visit, trained: tuple[Workspace, str, str]
 ) -> None:
-    at = visit("predict", run=trained[2])
-    assert at.segmented_control(key="interval-kind").options == ["prediction", "credible"]
+    example, _, run = trained
+    before = len(example.jobs.jobs(example.id))
+    at = visit("predict", run=run)
+    assert "**1 structure predicted**; 1 of them with a warning; 1 refused." in texts(at)
+    table = at.dataframe[0].value
+    assert list(table["file"]) == ["new.xyz", "broken.cif"]
+    good = table.iloc[0]
+    bad = table.iloc[1]
+    lower, upper = map(float, good["interval"].split(" to "))
+    assert lower < good["mean_eV"] < upper
+    assert bad["status"] == "refused" and "cell" in bad["note"] and np.isnan(bad["mean_eV"])
+
+    at.slider[0].set_value(50).run()
+    narrow_lower, narrow_upper = map(float, at.dataframe[0].value.iloc[0]["interval"].split(" to "))
+    assert narrow_upper - narrow_lower < upper - lower
+    assert "falls in it with 50 % probability" in texts(at)
+    kinds = at.segmented_control(key="interval-kind")
+    assert kinds.options == ["prediction", "credible"]  # nothing was held back
+    kinds.set_value("credible").run()
+    assert "Credible interval of the mean" in texts(at)
+    assert len(example.jobs.jobs(example.id)) == before
 
 
 def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: Workspace) -> None:

@@ -18,9 +18,9 @@ from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
-from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
+from tests.app.conftest import MAIN, Workspace, empty_workspace, labelled, texts
+from tests.app.small_runs import train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 from tests.unit.jobs.payloads import source_payload
 
 Visit = Callable[..., AppTest]
@@ -29,8 +29,8 @@ N = 60
 RUNS: dict[str, dict[str, Any]] = {
     "btl_pcp_pe": {"sampler": SHORT},
     "last_layer_ridge": {},
-    "fine_tune": {},
-    "target_only": {},
+    "fine_tune": {"training": {"max_epochs": 5}},
+    "target_only": {"training": {"max_epochs": 5}},
 }
 # A table of the numbers of a structure, and settings for the molecules inside hybrid crystals.
 OF_ANY_STRUCTURE = (
@@ -62,10 +62,7 @@ def add_perovskites(workspace: Workspace, n_rubidium: int = 0) -> str:
     """Store a labelled data set of cesium lead iodides and some of rubidium; return its id."""
     text = perovskites(N) + perovskites(n_rubidium, "Rb")
     dataset = workspace.add_checked([("perovskites.extxyz", text)], name="perovskites")
-    gaps = np.linspace(1.2, 2.4, N + n_rubidium)
-    workspace.library.save_gaps(
-        dataset, gaps, labels={"matched": N + n_rubidium}, level_of_theory="HSE06"
-    )
+    workspace.give_gaps(dataset, np.linspace(1.2, 2.4, N + n_rubidium), level="HSE06")
     return dataset
 
 
@@ -85,12 +82,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
             dataset, method=method, settings=settings, source=source, conformal_share=0.5
         )
     work_all(example.home)
-    new = example.library.add_dataset(
-        example.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))]
-    )
     run = example.library.runs(example.id)[-1].id
-    facts = {"run": run, "dataset": new.id, "name": new.name}
-    example.jobs.submit(example.id, "predict", title="Predicting", payload=facts, subject=new.id)
+    example.ask_prediction(run, [("new.extxyz", perovskites(3))])
     work_all(example.home)
     assert {job.state for job in example.jobs.jobs(example.id)} == {"finished"}
     return example
@@ -181,7 +174,7 @@ def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks
         "kernel_ridge",
         title="Kernel ridge, no transfer",
     )
-    assert next(box for box in at.selectbox if box.label == "Source model").value == "demo"
+    assert labelled(at.selectbox, "Source model").value == "demo"
     click(at, "Start training")
     work_all(foreign.home)
     (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
@@ -210,7 +203,7 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     box = at.selectbox(key="source-preset")
     # The initial selection of the form is the proposed one.
     assert f'"{box.options[0]}"' in error.value and box.value == ""
-    next(box for box in at.number_input if box.label == "Epochs at most").set_value(5).run()
+    labelled(at.number_input, "Epochs at most").set_value(5).run()
     click(at, "Train the source model")
     work_all(foreign.home)
     at = visit("train", ws=foreign.id, source=at.query_params["source"])

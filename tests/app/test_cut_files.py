@@ -47,12 +47,10 @@ def folders(owned: Owned) -> dict[str, Path]:
 
 def predicted(owned: Owned, run: str) -> str:
     """Predict the data set with a run as the worker would; return the error or ""."""
-    jobs = owned.workspace.jobs
-    ws = owned.workspace.id
-    payload = {"run": run, "dataset": owned.dataset, "name": "again"}
-    job = jobs.submit(ws, "predict", title="again", payload=payload, subject=owned.dataset)
-    work_all(owned.workspace.home)
-    ended = jobs.job(ws, job.id)
+    workspace = owned.workspace
+    job = workspace.ask_prediction(run, owned.dataset)
+    work_all(workspace.home)
+    ended = workspace.jobs.job(workspace.id, job.id)
     assert ended is not None and ended.state in ("finished", "failed")
     return ended.error
 

@@ -1,7 +1,6 @@
 """The page Data: verdicts, structures, gaps, deletion and imports."""
 
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,17 @@ from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import numbers_of
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, mark, texts
+from tests.app.conftest import (
+    BROKEN,
+    WATER,
+    Workspace,
+    drawn_structures,
+    labelled,
+    mark,
+    primary,
+    texts,
+    waters,
+)
 from tests.app.test_actions import click, open_gaps, upload
 
 Visit = Callable[..., AppTest]
@@ -30,7 +39,7 @@ def visit_gaps(visit: Visit) -> AppTest:
 def use_number(visit: Visit, name: str) -> AppTest:
     """Use a number of the structures' files as their gaps."""
     at = visit_gaps(visit)
-    next(box for box in at.selectbox if box.label == "New gaps from").set_value(name).run()
+    labelled(at.selectbox, "New gaps from").set_value(name).run()
     return click(at, "Use as gaps")
 
 
@@ -115,6 +124,7 @@ def test_viewer_without_its_file_shows_what_is_safe_and_rebuilds_it(
     path.unlink() if damage == "missing" else path.write_bytes(b"\x00 damaged")
     at = visit("data")
     assert "cannot be read. Verdicts and gaps are safe." in texts(at) and not drawn_structures(at)
+    assert ("picture" in at.dataframe[0].value) == (damage == "corrupt")
     click(at, "Read the structures again")
     work_all(workspace.home)
     at.run()
@@ -133,7 +143,7 @@ def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warnin
         (b"id,gap_eV\nb,9.0\nz,1.0\n", "HSE06", True),
     ):
         upload(at, "Table of gaps (CSV)", [("gaps.csv", table, "text/csv")])
-        next(field for field in at.text_input if field.label == "Level of theory").set_value(level)
+        labelled(at.text_input, "Level of theory").set_value(level)
         if keep:
             next(
                 box for box in at.checkbox if box.label.startswith("Keep the present gaps")
@@ -155,9 +165,9 @@ def gaps_after_matching(
     at = visit_gaps(visit)
     upload(at, "Table of gaps (CSV)", [("gaps.csv", table, "text/csv")])
     for label, text in texts_of.items():
-        next(field for field in at.text_input if field.label == label).set_value(text)
+        labelled(at.text_input, label).set_value(text)
     if unit:
-        next(box for box in at.selectbox if box.label == "Unit of the gap column").set_value(unit)
+        labelled(at.selectbox, "Unit of the gap column").set_value(unit)
     click(at, "Match the gaps")
     return at, [v.gap_eV for v in workspace.library.verdicts(dataset)]
 
@@ -171,7 +181,7 @@ def test_chosen_table_shows_what_would_be_matched_before_it_is(
     at.run()
     assert "2 of 3 structures would get a gap from the column gap" in texts(at)
     assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [None, None, None]
-    next(box for box in at.selectbox if box.label == "Unit of the gap column").set_value("meV")
+    labelled(at.selectbox, "Unit of the gap column").set_value("meV")
     at.run()
     assert "states eV, but the unit was given as meV" in at.error[0].value
 
@@ -186,16 +196,14 @@ def test_table_of_other_names_shows_both_kinds_of_names(visit: Visit, workspace:
 
 
 def test_after_the_match_the_next_step_is_the_training(visit: Visit, workspace: Workspace) -> None:
-    text = b"".join(WATER.replace(b"0.763", f"{0.7 + 0.01 * k:.3f}".encode()) for k in range(24))
-    dataset = workspace.add_checked([("w.xyz", text)])
+    dataset = workspace.add_checked([("w.xyz", waters(24, step=0.01))])
     at = visit_gaps(visit)
     assert "Train on these" not in [button.label for button in at.button]
     ids = [v.id for v in workspace.library.verdicts(dataset)]
     table = "id,gap_eV\n" + "".join(f"{id},{5 + 0.1 * k:.1f}\n" for k, id in enumerate(ids))
     upload(at, "Table of gaps (CSV)", [("gaps.csv", table.encode(), "text/csv")])
     click(at, "Match the gaps")
-    primary = [button.label for button in at.button if button.proto.type == "primary"]
-    assert primary == ["Train on these"]
+    assert primary(at) == ["Train on these"]
     click(at, "Train on these")
     assert at.title[0].value == "Train" and at.query_params["data"] == dataset
 
@@ -264,7 +272,7 @@ def test_metals_are_counted_and_left_out_of_the_histogram(
 ) -> None:
     dataset = workspace.add_labelled(8)
     gaps = np.array([0.0, 0.0, 0.0, 1.0, 1.5, 2.0, 2.5, 3.0])
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    workspace.give_gaps(dataset, gaps)
     at = visit("data")
     text = texts(at)
     assert "8 have a gap and can be learned from; 3 of these are metals (gap 0)." in text
@@ -272,16 +280,6 @@ def test_metals_are_counted_and_left_out_of_the_histogram(
     (histogram,) = figures(at)
     assert sum(histogram["data"][0]["y"]) == 5
     assert histogram["layout"]["xaxis"]["title"]["text"] == "band gap (eV)"
-
-
-def test_page_has_at_most_one_primary_button_and_shows_a_stranger_nothing(
-    visit: Visit, workspace: Workspace
-) -> None:
-    dataset = workspace.add_labelled(2)
-    at = visit_gaps(visit)
-    assert sum(button.proto.type == "primary" for button in at.button) <= 1
-    stranger = visit("data", ws=str(uuid.uuid4()), data=dataset)
-    assert "waters" not in texts(stranger) and not stranger.dataframe
 
 
 def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: Workspace) -> None:
@@ -299,7 +297,7 @@ def test_delete_shows_what_is_removed_and_what_remains(visit: Visit, workspace: 
 def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled(2)
     at = visit("data")
-    next(field for field in at.text_input if field.label == "Name").set_value("wet set").run()
+    labelled(at.text_input, "Name").set_value("wet set").run()
     assert at.selectbox[0].options == ["wet set"]
 
 
@@ -348,15 +346,10 @@ def test_level_of_theory_is_named_after_the_gaps_were_matched(
     visit: Visit, workspace: Workspace
 ) -> None:
     dataset = workspace.add_labelled(3)
-    workspace.library.save_gaps(
-        dataset,
-        np.array([5.0, 6.0, 7.0]),
-        labels={"source": "gaps.csv", "matched": 3},
-        level_of_theory="",
-    )
+    workspace.give_gaps(dataset, [5.0, 6.0, 7.0], level="")
     at = visit_gaps(visit)
     assert "no level of theory stated" in texts(at)
-    field = next(f for f in at.text_input if f.label == "Level of theory of these gaps")
+    field = labelled(at.text_input, "Level of theory of these gaps")
     field.set_value("  HSE06 ").run()
     assert "Known gaps: **3 gaps from gaps.csv**, HSE06." in texts(at)
     assert workspace.library.dataset(workspace.id, dataset).level_of_theory == "HSE06"

@@ -1,6 +1,7 @@
 """The new crystals of the demo are the first prediction of a run on the demo crystals."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -9,26 +10,22 @@ from bandgap.datasets.demo_files import unlabelled_cifs
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace
+from tests.app.conftest import Workspace, copied_workspace, primary
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 LABEL = "Predict the demo's 12 new crystals"
 
 
-def primary(at: AppTest) -> list[str]:
-    return [button.label for button in at.button if button.proto.type == "primary"]
-
-
 def test_other_runs_are_not_offered_the_demo_crystals(
-    visit: Visit, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+    visit: Visit,
+    tested_waters: tuple[Workspace, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = train_source(tmp_path_factory.mktemp("source"))
-    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    run, _ = workspace.add_run(workspace.add_labelled(), method="last_layer_ridge")
-    work_all(workspace.home)
-    assert primary(visit("predict", run=run)) == ["Predict"]
+    example, run = tested_waters
+    copied_workspace(example, tmp_path, monkeypatch)
+    assert primary(visit("predict", ws=example.id, run=run)) == ["Predict"]
 
 
 def test_demo_goes_to_its_end_with_one_click_after_the_transfer(

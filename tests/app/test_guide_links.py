@@ -10,7 +10,7 @@ from streamlit.testing.v1.element_tree import Slider
 
 from app.components.guide.documents import NAMES, read_document
 from app.components.shared.guide_links import help_link, slug
-from tests.app.conftest import Workspace
+from tests.app.conftest import Workspace, labelled
 
 Visit = Callable[..., AppTest]
 
@@ -41,11 +41,6 @@ def test_links_of_help_texts_lead_to_headings_of_the_guide() -> None:
     assert broken == []
 
 
-def test_pages_train_predict_posterior_and_calibration_have_links() -> None:
-    folders = {place.split("/")[1] for place, _, _ in help_links() if "components/" in place}
-    assert {"train", "predict", "result"} <= folders
-
-
 def test_help_text_links_to_the_guide_of_this_workspace(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_labelled()
     at = visit("train", data=dataset)
@@ -61,7 +56,7 @@ def test_help_text_links_to_the_guide_of_this_workspace(visit: Visit, workspace:
 
 
 def held_out(at: AppTest) -> Slider[int]:
-    return next(slider for slider in at.slider if slider.label == "Held out for the test")
+    return labelled(at.slider, "Held out for the test")
 
 
 def test_value_of_a_widget_stays_when_a_choice_of_the_session_changes(
@@ -70,6 +65,6 @@ def test_value_of_a_widget_stays_when_a_choice_of_the_session_changes(
     workspace.add_labelled()
     at = visit("train")
     held_out(at).set_value(20)
-    next(button for button in at.button if button.label == "Start training").click().run()
+    labelled(at.button, "Start training").click().run()
     assert at.query_params["run"]
     assert held_out(at).value == 20

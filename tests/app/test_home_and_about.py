@@ -16,17 +16,13 @@ from bandgap.jobs.catalogue import register_all, register_system
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import MAIN, Workspace, texts
+from tests.app.conftest import MAIN, Workspace, labelled, primary, texts
 from tests.app.page_sizes import page_size
+from tests.app.small_runs import figure, train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import figure, train_source
 
 DEMO_RESULT = MAIN.parent / "components" / "home" / "demo_result.json"
 Visit = Callable[..., AppTest]
-
-
-def primary(at: AppTest) -> list[str]:
-    return [button.label for button in at.button if button.proto.type == "primary"]
 
 
 def test_empty_home_offers_the_demo_data_and_leads_to_them(
@@ -55,9 +51,7 @@ def test_data_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
         "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps"
         in texts(at)
     )
-    next(
-        button for button in at.button if button.label == "Use Materials Project crystals"
-    ).click().run()
+    labelled(at.button, "Use Materials Project crystals").click().run()
     (dataset,) = workspace.library.datasets(workspace.id)
     assert (dataset.origin, dataset.name) == ("demo-inorganic", "Materials Project crystals")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
@@ -67,7 +61,7 @@ def test_data_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
     (dataset,) = workspace.library.datasets(workspace.id)
     assert dataset.level_of_theory == "PBE" and "CC-BY-4.0" in dataset.labels["source"]
     at = visit("train", data=dataset.id)
-    assert next(box for box in at.selectbox if box.label == "Source model").value == "none"
+    assert labelled(at.selectbox, "Source model").value == "none"
     ticked_methods = [
         box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value
     ]
@@ -83,7 +77,7 @@ def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
         ws = str(uuid.uuid4())
         workspace.jobs.submit(ws, "train_source", title="t", payload={}, subject="mine")
         at = visit("data", ws=ws, **({"source": source} if source else {}))
-        next(button for button in at.button if button.label == "Use the demo data").click().run()
+        labelled(at.button, "Use the demo data").click().run()
         assert at.session_state["chosen_source"] == after
 
 
@@ -153,17 +147,6 @@ def test_home_shows_the_contents_and_the_verdict_on_the_last_finished_run(
     assert "Cannot be judged" in text and "RMSE 0." in text
     click(at, "See the result")
     assert at.title[0].value == "Result" and at.query_params["run"] in (run, [run])
-
-
-def test_home_follows_a_running_job_and_offers_nothing_else(
-    visit: Visit, workspace: Workspace
-) -> None:
-    _, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    at = visit("home")
-    assert "R-hat 1.08" in texts(at) and primary(at) == []
-    of_workspaces = ["Start a new workspace", "Forget all workspaces in this browser"]
-    assert [button.label for button in at.button] == ["Cancel", *of_workspaces]
 
 
 def test_about_shows_that_no_worker_runs(visit: Visit) -> None:

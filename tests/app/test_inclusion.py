@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import MethodEntry, SourceEntry
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from tests.app.conftest import Workspace
+from tests.app.small_runs import workspace_with_source
 
 Visit = Callable[..., AppTest]
 
@@ -26,11 +26,9 @@ class Example:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    folder = train_source(tmp_path_factory.mktemp("source"))
+    workspace = workspace_with_source(tmp_path_factory)
     methods = {"pbp": MethodEntry("pbp", family="all layers, Bayesian")}
     workspace.library.register_methods(workspace.library.methods() | methods)
-    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     runs = {
         name: workspace.add_run(dataset, method="pbp", settings=settings)[0]

@@ -1,58 +1,36 @@
 """The learning curve on the page Result: button, job, sentence, refusals."""
 
 import json
-import shutil
 from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.learning_curves import KIND, curve_path, start_curve
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, copied_workspace, texts
+from tests.app.test_result import button
 
 Visit = Callable[..., AppTest]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Workspace, str, str]:
-    """A workspace with a run on 40 waters, 20 held out, and one on 30."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    dataset = example.add_labelled()
-    options = {"method": "kernel_ridge", "source": "none", "n_test": 20}
-    large, _ = example.add_run(dataset, n=40, **options)
-    small, _ = example.add_run(dataset, n=30, **options)
-    work_all(example.home)
-    assert [job.state for job in example.jobs.jobs(example.id)] == ["finished"] * 3
-    return example, large, small
-
-
 @pytest.fixture
-def workspace(tmp_path, trained, monkeypatch) -> Workspace:
+def workspace(tmp_path, predicted_waters, monkeypatch) -> Workspace:
     """A copy of the workspace, which a test may change."""
-    folder = tmp_path / "home"
-    shutil.copytree(trained[0].home.folder, folder)
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    return Workspace(trained[0].id, Home(folder))
+    return copied_workspace(predicted_waters[0], tmp_path, monkeypatch)
 
 
 def curve_jobs(workspace: Workspace) -> list[Job]:
     return workspace.jobs.jobs(workspace.id, kinds=[KIND])
 
 
-def button(at: AppTest, label: str):
-    """Return the button whose label begins with this text."""
-    return next(b for b in at.button if b.label.startswith(label))
-
-
 def test_button_measures_the_curve_and_the_page_says_what_more_labels_give(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters
 ) -> None:
-    run = workspace.library.run(workspace.id, trained[1])
+    run = workspace.library.run(workspace.id, predicted_waters[1])
     assert run is not None
     at = visit("result", run=run.id, tab="details")
     button(at, "Measure the learning curve (at most about").click().run()
@@ -74,9 +52,9 @@ def test_button_measures_the_curve_and_the_page_says_what_more_labels_give(
 
 
 def test_cancelled_measurement_leaves_no_curve_and_can_be_started_again(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters
 ) -> None:
-    run = workspace.library.run(workspace.id, trained[1])
+    run = workspace.library.run(workspace.id, predicted_waters[1])
     assert run is not None
     first = start_curve(workspace.jobs, workspace.library, run)
     assert start_curve(workspace.jobs, workspace.library, run).id == first.id
@@ -92,16 +70,21 @@ def test_cancelled_measurement_leaves_no_curve_and_can_be_started_again(
 
 
 def test_damaged_curve_is_named_and_can_be_measured_again(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, predicted_waters
 ) -> None:
-    curve_path(workspace.home, trained[1]).write_text("{")
-    at = visit("result", run=trained[1], tab="details")
+    curve_path(workspace.home, predicted_waters[1]).write_text("{")
+    at = visit("result", run=predicted_waters[1], tab="details")
     assert any("not readable as a learning curve" in error.value for error in at.error)
     assert button(at, "Measure the learning curve")
 
 
-def test_run_with_few_labels_says_why_it_has_no_learning_curve(visit: Visit, trained) -> None:
-    at = visit("result", run=trained[2], tab="details")
+def test_run_with_few_labels_says_why_it_has_no_learning_curve(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.library.datasets(workspace.id)[0].id
+    run, _ = workspace.add_run(dataset, method="kernel_ridge", source="none", n=30, n_test=20)
+    work_all(workspace.home)
+    at = visit("result", run=run, tab="details")
     text = texts(at)
     assert "This run learned from 30 labels. A learning curve needs at least 40" in text
     assert not [b for b in at.button if b.label.startswith("Measure")]

@@ -17,7 +17,7 @@ from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
 from benchmarks.crystals import SETS
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
@@ -62,12 +62,9 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
         frame(metal="Pb" if k < foreign else "C", spacing=1.0 + 0.01 * k) for k in range(20)
     )
     dataset = workspace.add_checked([("pairs.extxyz", text.encode())])
-    labels = {"source": "gaps.csv", "matched": 20}
-    workspace.library.save_gaps(
-        dataset, np.linspace(1.0, 3.0, 20), labels=labels, level_of_theory="PBE"
-    )
+    workspace.give_gaps(dataset, np.linspace(1.0, 3.0, 20))
     at = visit("train")
-    box = next(box for box in at.selectbox if box.label == "Source model")
+    box = labelled(at.selectbox, "Source model")
     assert (box.value, ticked(at)) == (source, [METHODS[method].title])
     reason = "None is proposed: the first lacks elements of your structures"
     assert (reason in box.help) == (source == "none")
@@ -82,8 +79,7 @@ def test_error_on_the_card_is_that_on_crystals_with_metals_if_labels_contain_zer
     register_all(str(workspace.home.folder))
     dataset = workspace.add_labelled(40)
     gaps = np.maximum(np.linspace(-2.0, 2.0, 40), 0.0) + (0.0 if has_metals else 1.0)
-    labels = {"source": "zeros.csv", "matched": 40}
-    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
+    workspace.give_gaps(dataset, gaps)
     at = visit("train", source="none")
     assert ticked(at) == [METHODS["stacking"].title]
     card = " on inorganic perovskites with metals among them, GLLB-SC ("
@@ -108,9 +104,7 @@ def add_methylenes(
     workspace.library.register_system(replace(system, levels=has_tblite, rdkit=has_rdkit))
     text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
     dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
-    labels = {"source": "gaps.csv", "matched": 40}
-    gaps = np.linspace(1.0, 3.0, 40)
-    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
+    workspace.give_gaps(dataset, np.linspace(1.0, 3.0, 40), level=level_of_theory)
 
 
 @pytest.mark.parametrize(("has_tblite", "error"), [(True, "RMSE 0.37 eV"), (False, "RMSE 0.48 eV")])

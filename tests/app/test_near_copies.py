@@ -8,7 +8,7 @@ from ase.build import bulk
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
 
 CRYSTALS = ("GaAs", "GaP", "InAs", "InP")
 
@@ -36,9 +36,7 @@ def add_rattled(workspace: Workspace, n: int = 5) -> None:
     """Store the copies as a checked data set with gaps."""
     dataset = workspace.add_checked([("rattled.extxyz", rattled(n))])
     total = n * len(CRYSTALS)
-    labels = {"source": "gaps.csv", "matched": total}
-    gaps = np.linspace(1.0, 3.0, total)
-    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
+    workspace.give_gaps(dataset, np.linspace(1.0, 3.0, total))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of pretrained potentials
@@ -56,7 +54,7 @@ def test_near_copies_of_a_run_are_named_on_result_alone_with_a_button(
     at = visit("result", run=run, tab="details")
     assert "12 of 12 test structures have a near-copy" in texts(at)
     assert "--by-formula" not in " ".join(warning.value for warning in at.warning)
-    next(button for button in at.button if button.label == "Test by formula").click().run()
+    labelled(at.button, "Test by formula").click().run()
     newest = workspace.library.runs(workspace.id)[0]
     assert newest.id != run and newest.request.by_formula
     assert newest.request.method == "kernel_ridge" and newest.request.n == 36

@@ -26,8 +26,14 @@ from bandgap.jobs.rows import RunRow
 from bandgap.jobs.shipped_runs import shipped_run, store_shipped_run
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.table import LEVELS
-from tests.app.conftest import WATER, Workspace, copied_home, empty_workspace
-from tests.app.test_home_and_about import primary
+from tests.app.conftest import (
+    WATER,
+    Workspace,
+    copied_workspace,
+    empty_workspace,
+    labelled,
+    primary,
+)
 
 Visit = Callable[..., AppTest]
 Change = Callable[[Workspace], object]
@@ -154,8 +160,7 @@ def calibrate(workspace: Workspace) -> None:
 def train_on_metals(workspace: Workspace) -> None:
     dataset = workspace.add_labelled(120)
     gaps = np.where(np.arange(120) % 2 == 0, 0.0, np.linspace(1.0, 4.0, 120))
-    labels = {"source": "gaps.csv", "matched": 120}
-    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory="PBE")
+    workspace.give_gaps(dataset, gaps)
     workspace.add_run(dataset, method="kernel_ridge", source="none", n_test=60)
     work_all(workspace.home)
 
@@ -252,7 +257,7 @@ def check_step(
         assert not label or labels in ([], [advised_label]), (other, labels)
         assert len(primary(page_of_other)) <= 1, (other, primary(page_of_other))
     if label:
-        next(button for button in at.button if button.label == label).click().run()
+        labelled(at.button, label).click().run()
         assert not at.exception
         assert at.title[0].value == page
     sys.stdout.write(f"{state:34} {page or '-':8} {label or 'wait'}\n")
@@ -275,8 +280,7 @@ def test_step_after_a_run(
     monkeypatch: pytest.MonkeyPatch,
     row: tuple[str, Change, str, str, Change],
 ) -> None:
-    home = copied_home(trained, tmp_path / "run", monkeypatch)
-    check_step(visit, Workspace(trained.id, home), row)
+    check_step(visit, copied_workspace(trained, tmp_path, monkeypatch), row)
 
 
 def test_a_press_counts_though_the_check_ends_meanwhile(visit: Visit, workspace: Workspace) -> None:
@@ -286,7 +290,7 @@ def test_a_press_counts_though_the_check_ends_meanwhile(visit: Visit, workspace:
     )
     at = visit("data", ws=workspace.id)
     assert primary(at) == []
-    button = next(button for button in at.button if button.label == TRAIN.label)
+    button = labelled(at.button, TRAIN.label)
     end(workspace, "finished")
     button.click().run()
     assert not at.exception
@@ -296,7 +300,7 @@ def test_a_press_counts_though_the_check_ends_meanwhile(visit: Visit, workspace:
 def test_run_that_is_of_no_use_names_the_method_to_try_then(
     visit: Visit, trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = Workspace(trained.id, copied_home(trained, tmp_path / "run", monkeypatch))
+    workspace = copied_workspace(trained, tmp_path, monkeypatch)
     register_methods(workspace.library)
     with_large_error(workspace)
     captions = [caption.value for caption in visit("result", ws=workspace.id).caption]

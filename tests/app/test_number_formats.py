@@ -19,12 +19,10 @@ TABLE = pd.DataFrame({"id": ["a", "b"], "gap_eV": [1.5, None], "n": [1, 2]})
     [
         (None, ["gap_eV"]),
         ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")}, []),
-        ({"gap_eV": st.column_config.NumberColumn("gap (eV)")}, ["gap_eV"]),
         ({"gap_eV": st.column_config.NumberColumn("gap (eV)", format="localized")}, ["gap_eV"]),
-        ({"gap_eV": st.column_config.Column("gap (eV)")}, ["gap_eV"]),
         ({"gap_eV": None}, []),
     ],
-    ids=["no settings", "printf", "no format", "of the browser", "any column", "hidden"],
+    ids=["no settings", "printf", "of the browser", "hidden"],
 )
 def test_column_of_floats_needs_a_printf_format(config: object, names: list[str]) -> None:
     assert columns_without_format(TABLE, config) == names  # type: ignore[arg-type]

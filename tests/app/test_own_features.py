@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import load_predictions
-from tests.app.conftest import Workspace
+from tests.app.conftest import Workspace, labelled
 from tests.app.test_actions import click, upload
 from tests.app.test_baseline_column import CHEAP, DEAR
 from tests.app.test_crystal_source import N, perovskites
@@ -24,14 +24,12 @@ def features(n: int) -> bytes:
 def test_table_is_learned_from_alone_and_predicted_with(visit: Visit, workspace: Workspace) -> None:
     register_methods(workspace.library)
     dataset = workspace.add_checked([("perovskites.extxyz", perovskites(N))], name="perovskites")
-    workspace.library.save_gaps(
-        dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06"
-    )
+    workspace.give_gaps(dataset, DEAR, level="HSE06")
     at = visit("train", data=dataset)
     at.selectbox[1].set_value("none").run()
     upload(at, "Your own features", [("mine.csv", features(N), "text/csv")])
     at.run()
-    next(b for b in at.checkbox if b.label == "Learn from your own features alone").check().run()
+    labelled(at.checkbox, "Learn from your own features alone").check().run()
     click(at, "Start training")
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])

@@ -9,11 +9,10 @@ from streamlit.testing.v1 import AppTest
 from app.components.shared import words
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.evaluation.reliability import share_inside
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.storage.manifests import read_manifest
-from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_finished_run import predict, train_source
+from tests.app.conftest import Workspace, labelled, texts
+from tests.app.small_runs import predict, workspace_with_source
 
 Visit = Callable[..., AppTest]
 Trained = tuple[Workspace, str, str, str]
@@ -26,16 +25,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A workspace, a run on waters of which half are called metals, its prediction, and a run of
     one network on the same waters.
     """
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled(N)
     gaps = np.maximum(np.linspace(-3.0, 3.0, N), 0.0)
-    example.library.save_gaps(
-        dataset, gaps, labels={"source": "gaps.csv", "matched": N}, level_of_theory="PBE"
-    )
-    run, _ = example.add_run(dataset, method="last_layer_ridge", n=N - HELD_OUT, n_test=HELD_OUT)
-    one_network, _ = example.add_run(dataset, method="fine_tune", n=N - HELD_OUT, n_test=HELD_OUT)
+    example.give_gaps(dataset, gaps)
+    split = {"n": N - HELD_OUT, "n_test": HELD_OUT}
+    run, _ = example.add_run(dataset, method="last_layer_ridge", **split)
+    brief = {"training": {"max_epochs": 5}}
+    one_network, _ = example.add_run(dataset, method="fine_tune", settings=brief, **split)
     work_all(example.home)
     return example, run, predict(example, run), one_network
 
@@ -82,7 +79,7 @@ def test_intervals_offer_no_factor_on_the_standard_deviation(
     visit: Visit, trained: Trained
 ) -> None:
     at = visit("result", run=trained[1], tab="intervals")
-    kinds = next(radio for radio in at.radio if radio.label == "Kind of calibrator")
+    kinds = labelled(at.radio, "Kind of calibrator")
     assert kinds.options == ["Conformal"]
     errors = texts(visit("result", run=trained[1], tab="errors"))
     assert "Metals and semiconductors, known and predicted" in errors

@@ -60,7 +60,7 @@ def test_selected_elements_filter_the_table_and_the_histogram(
     frames = [PAIR.format(a=a, b=b, gap=k + 1, d=2.0 + 0.05 * k) for k, (a, b) in enumerate(pairs)]
     dataset = workspace.add_checked([("pairs.extxyz", "".join(frames).encode())])
     gaps = np.arange(1.0, 5.0)
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="PBE")
+    workspace.give_gaps(dataset, gaps)
     at = visit("data")
     assert len(at.dataframe[0].value) == 4
     data = table_of(at)

@@ -1,7 +1,6 @@
 """The page Predict while a prediction runs, after it was stopped, and after it was resumed."""
 
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,53 +9,31 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import RATE, Update
 from bandgap.jobs import resuming
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import WATER, Workspace, copied_home, empty_workspace, texts
+from tests.app.conftest import Workspace, copied_workspace, texts, waters
 from tests.app.test_actions import click
-from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
-    """A workspace and its finished run."""
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = SourceEntry("demo molecules", str(train_source(tmp_path_factory.mktemp("source"))))
-    workspace.library.register_sources({"demo": source})
-    run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
-    work_all(workspace.home)
-    return workspace, run
-
-
 @pytest.fixture
 def workspace(
-    example: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tested_waters: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """A copy of the workspace, which a test may change."""
-    home = copied_home(example[0], tmp_path / "home", monkeypatch)
-    return Workspace(example[0].id, home)
+    return copied_workspace(tested_waters[0], tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def run(example: tuple[Workspace, str]) -> str:
-    return example[1]
+def run(tested_waters: tuple[Workspace, str]) -> str:
+    return tested_waters[1]
 
 
 def queued_prediction(workspace: Workspace, run: str) -> Job:
     """Return a queued prediction of 20 structures."""
-    text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()) for k in range(20))
-    files = [("new.extxyz", text)]
-    dataset = workspace.library.add_dataset(
-        workspace.id, "new.extxyz", purpose="prediction", files=files
-    )
-    payload = {"run": run, "dataset": dataset.id, "name": "new.extxyz"}
-    return workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting new", payload=payload, subject=dataset.id
-    )
+    return workspace.ask_prediction(run, [("new.extxyz", waters(20, step=0.01))])
 
 
 def cancelled_after(
@@ -132,12 +109,3 @@ def test_stopped_prediction_without_a_chunk_is_started_again(
     click(at, "Start it again")
     (again,) = resuming.without_resumed(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
     assert again.state == "queued" and again.payload["continues"] == job.id
-
-
-def test_another_visitor_cannot_go_on_with_it(workspace: Workspace, visit: Visit, run: str) -> None:
-    job = queued_prediction(workspace, run)
-    workspace.jobs.request_cancel(workspace.id, job.id)
-    at = visit("predict", ws=str(uuid.uuid4()), run=run, prediction=job.id)
-    assert "Start it again" not in [
-        button.label for button in at.button
-    ] and "Predicting new" not in texts(at)

@@ -24,10 +24,9 @@ from bandgap.jobs.worker import work_all
 from bandgap.predictions.next_inputs import stored_structures
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
-from bandgap.structures import read_structures
-from tests.app.conftest import Workspace, drawn_structures, empty_workspace, mark, texts
+from tests.app.conftest import Workspace, drawn_structures, empty_workspace, labelled, mark, texts
+from tests.app.small_runs import SHORT, figure, train_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import SHORT, figure, train_source
 
 Visit = Callable[..., AppTest]
 
@@ -35,7 +34,7 @@ HORSESHOE = {"chains": 2, "warmup": 50, "draws": 60, "keep": 60}
 METHODS = {
     "btl_pcp_pe": {"sampler": SHORT},
     "last_layer_horseshoe": {"sampler": HORSESHOE},
-    "fine_tune": {},
+    "fine_tune": {"training": {"max_epochs": 5}},
 }
 
 
@@ -61,9 +60,7 @@ def make(home: Path, source: Path) -> Example:
     workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     gaps = np.where(np.arange(60) < 50, np.linspace(5.0, 8.0, 60), np.nan)
-    workspace.library.save_gaps(
-        dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE"
-    )
+    workspace.give_gaps(dataset, gaps)
     runs = {
         name: workspace.add_run(dataset, method=name, settings=settings)[0]
         for name, settings in METHODS.items()
@@ -76,10 +73,7 @@ def make(home: Path, source: Path) -> Example:
 
 def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
     """Predict a data set as the page asks for it and return the job's id."""
-    payload = {"run": run, "dataset": dataset, "name": "waters"}
-    job = workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset
-    )
+    job = workspace.ask_prediction(run, dataset, name="waters")
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, job.id)
     assert ended is not None and ended.state == "finished", ended
@@ -121,7 +115,7 @@ def visit_next(visit: Visit, example: Example) -> AppTest:
 
 def spread_toggle(at: AppTest) -> Any:
     """Return the toggle of the list of structures to compute next."""
-    return next(toggle for toggle in at.toggle if toggle.label == "Spread out")
+    return labelled(at.toggle, "Spread out")
 
 
 def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(
@@ -143,7 +137,7 @@ def test_predict_page_asks_for_a_data_set_of_the_workspace_once(
 ) -> None:
     run = example.runs["fine_tune"]
     at = visit("predict", run=run)
-    box = next(box for box in at.selectbox if box.label == "Structures")
+    box = labelled(at.selectbox, "Structures")
     assert box.options == ["New files", "waters"]
     box.set_value(example.dataset).run()
     click(at, "Predict")
@@ -278,19 +272,6 @@ def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(
     assert "uncertainty of the 9 ranked from **" in texts(at)
 
 
-def test_extxyz_of_a_prediction_contains_every_structure_with_its_numbers(example: Example) -> None:
-    folder = example.workspace.home.prediction_folder(
-        example.runs["btl_pcp_pe"], example.prediction
-    )
-    records = read_structures((folder / EXTXYZ).read_bytes(), "p.extxyz")
-    assert len(records) == 60
-    info = records[0].info
-    assert (
-        info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"]
-        and info["interval"] == "prediction"
-    )
-
-
 @pytest.mark.parametrize("sampler", [{}, {"warmup": 400, "draws": 100}])
 def test_run_again_has_other_draws_and_the_same_other_settings(sampler: dict[str, int]) -> None:
     settings = {"global_scale": "truncated"} | ({"sampler": sampler} if sampler else {})
@@ -306,13 +287,33 @@ def test_layers_show_weights_with_prior_traces_and_their_part_of_the_correction(
     at = visit("result", run=example.runs["btl_pcp_pe"], tab="layers")
     text = texts(at)
     assert "eld-out gaps ask for" in text and " eV" in text
+    rows = {row["quantity"]: row for row in at.dataframe[0].value.to_dict("records")}
+    assert {"c1", "c2", "c3", "tau", "sigma", "predictions"} <= set(rows)
+    assert sum(rows[name]["mean"] for name in ("c1", "c2", "c3")) == pytest.approx(1.0)
+    assert rows["tau"]["R-hat"] > 0.9
     ridge = figure(at, 0)
+    assert ridge["layout"]["yaxis"]["ticktext"] == ["layer 1", "layer 2", "output layer"]
     assert (
         sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
     )
     at.selectbox(key="trace-quantity").set_value("tau").run()
     trace = figure(at, alts(at).index("Traces of tau, one line a chain"))
     assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
+
+
+def test_result_warns_once_of_chains_that_disagree(visit: Visit, example: Example) -> None:
+    text = texts(
+        visit("result", run=example.runs["btl_pcp_pe"], tab="layers")
+    )  # 40 draws can never agree
+    assert text.count("The chains have not agreed yet on") == 1
+    assert "Chains agree" not in text
+
+
+def test_result_of_a_point_estimate_has_no_tab_of_what_it_learned(
+    visit: Visit, example: Example
+) -> None:
+    at = visit("result", run=example.runs["fine_tune"])
+    assert [tab.label for tab in at.tabs] == ["Errors", "Intervals", "Details and files"]
 
 
 def test_result_of_an_output_layer_says_what_it_learned(visit: Visit, example: Example) -> None:
@@ -347,16 +348,20 @@ def test_result_adds_enough_draws_to_the_run_by_one_button(visit: Visit, example
         delete_run(example.workspace.jobs, example.workspace.library, newest)
 
 
-def test_predict_page_with_damaged_or_missing_details_shows_what_to_do(
+def test_predict_page_with_damaged_or_missing_files_shows_what_to_do(
     visit: Visit, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(example.workspace.home.folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     run = example.runs["btl_pcp_pe"]
-    path = Home(tmp_path).prediction_folder(run, example.prediction) / DETAILS
-    path.write_bytes(b"\x00 damaged")
-    assert "Run predict again" in visit("predict", run=run).error[0].value
-    path.unlink()
+    folder = Home(tmp_path).prediction_folder(run, example.prediction)
+    for name in (QUANTILES, DETAILS):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(b"\x00 damaged")
+        at = visit("predict", run=run)
+        assert "Run predict again" in at.error[0].value and "Traceback" not in texts(at)
+        (folder / name).write_bytes(content)
+    (folder / DETAILS).unlink()
     at = visit("predict", run=run)
     assert "nearest_known" not in at.dataframe[0].value
     open_next(at, example.prediction)

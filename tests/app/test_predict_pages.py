@@ -2,38 +2,39 @@
 
 import csv
 import io
+import shutil
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.predict import prediction_table, prediction_view
+from app.components.predict import prediction_view
 from app.components.predict.prediction_table import page_frame, passing_rows, prediction_rows
 from app.components.predict.prediction_view import interval_caption
 from bandgap.foundation.csv_tables import csv_text
-from bandgap.jobs.entries import SourceEntry
+from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.plots.predictions import MAX_INTERVALS, intervals
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
-from tests.app.conftest import WATER, Workspace, empty_workspace, texts
-from tests.app.test_finished_run import figure, train_source
+from tests.app.conftest import WATER, Workspace, texts
+from tests.app.small_runs import figure
 
 Visit = Callable[..., AppTest]
 N = 25
-PHONE = 366  # pixels of a table in a window of 400
 REFUSED = 4
 BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+def example(
+    tmp_path_factory: pytest.TempPathFactory, tested_waters: tuple[Workspace, str]
+) -> tuple[Workspace, str, str]:
     """A workspace, its run, and its prediction of 25 structures, the fifth of which is refused."""
-    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = SourceEntry("demo molecules", str(train_source(tmp_path_factory.mktemp("source"))))
-    workspace.library.register_sources({"demo": source})
-    run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
+    original, run = tested_waters
+    folder = tmp_path_factory.mktemp("home")
+    shutil.copytree(original.home.folder, folder, dirs_exist_ok=True)
+    workspace = Workspace(original.id, Home(folder))
     files = [
         (
             f"w{k:02d}.xyz",
@@ -41,11 +42,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, s
         )
         for k in range(N)
     ]
-    dataset = workspace.library.add_dataset(workspace.id, "new", purpose="prediction", files=files)
-    payload = {"run": run, "dataset": dataset.id, "name": "new"}
-    job = workspace.jobs.submit(
-        workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id
-    )
+    job = workspace.ask_prediction(run, files)
     work_all(workspace.home)
     return workspace, run, job.id
 
@@ -95,16 +92,6 @@ def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
     rows = list(csv.DictReader(io.StringIO(content)))
     assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
     assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["problem"]
-
-
-def test_columns_of_predictions_fit_beside_the_chosen_structure_and_on_a_phone() -> None:
-    names = (*prediction_table.SHOWN, *prediction_table.HIDDEN)
-    row = dict.fromkeys(names, "") | {"status": "warning"}
-    settings = prediction_table.column_settings(pd.DataFrame([row]))
-    widths = {name: s["width"] for name, s in settings.items() if s is not None}
-    assert set(widths) == set(prediction_table.SHOWN)
-    assert sum(widths.values()) - widths["p_window"] <= 470 - 40 - 92  # marks, and the pictures
-    assert sum(widths[name] for name in ("id", "mean_eV", "interval")) <= PHONE - 40
 
 
 def test_row_without_a_prediction_has_no_interval_text(

@@ -1,7 +1,6 @@
 """Propose: the form, the job, the list with formulas and a molecule in 3D, and damaged files."""
 
 import io
-import uuid
 from collections.abc import Callable
 
 import numpy as np
@@ -16,40 +15,22 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.jobs.entries import SourceEntry, SystemEntry
 from bandgap.jobs.proposals import TABLE, load_proposals, proposal_folder
 from bandgap.jobs.worker import work_all
-from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import Workspace, texts
 from tests.app.test_method_choice import frame
 
 Visit = Callable[..., AppTest]
-
-REQUEST = TransferRequest(method="last_layer_ridge")
 
 
 def test_workspace_without_a_run_is_sent_to_train(visit: Visit, workspace: Workspace) -> None:
     assert "This page needs a finished run." in texts(visit("propose"))
 
 
-def finished_run(workspace: Workspace, request: TransferRequest, *, metal: str = "C") -> str:
+def finished_run(workspace: Workspace, *, metal: str = "C") -> str:
     """Store a run without results on labelled molecules, and return its id."""
     molecules = "".join(frame(metal=metal, spacing=1.0 + 0.01 * k) for k in range(20)).encode()
     dataset = workspace.add_checked([("molecules.extxyz", molecules)], name="molecules")
-    workspace.library.save_gaps(
-        dataset, np.linspace(1.0, 3.0, 20), labels={"matched": 20}, level_of_theory="PBE"
-    )
-    run = str(uuid.uuid4())
-    payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
-    job = workspace.jobs.submit(
-        workspace.id, "transfer", title="a run", payload=payload, subject=run
-    )
-    workspace.library.add_run(
-        workspace.id,
-        job=job.id,
-        run_id=run,
-        dataset=dataset,
-        source="demo",
-        title="a run",
-        request=request,
-    )
+    workspace.give_gaps(dataset, np.linspace(1.0, 3.0, 20))
+    run, job = workspace.add_run(dataset, method="last_layer_ridge")
     workspace.jobs.claim("a worker", lanes=["long"])
     workspace.jobs.end(job.id, "finished")
     return run
@@ -63,20 +44,12 @@ def propose_button(at: AppTest) -> Button:
 def test_run_on_structures_that_are_not_organic_proposes_no_molecules(
     visit: Visit, workspace: Workspace
 ) -> None:
-    at = visit("propose", run=finished_run(workspace, REQUEST, metal="Pb"))
+    at = visit("propose", run=finished_run(workspace, metal="Pb"))
     assert "not organic" in at.info[0].value
     assert "Propose" not in [button.label for button in at.button]
     assert not any(map(is_organic, workspace.library.datasets(workspace.id)))
-    finished_run(workspace, REQUEST)
+    finished_run(workspace)
     assert any(map(is_organic, workspace.library.datasets(workspace.id)))
-
-
-def test_name_of_a_baseline_is_shown_unchanged(visit: Visit, workspace: Workspace) -> None:
-    """It is a column of a file from a user, and no Markdown."""
-    request = TransferRequest(method="last_layer_ridge", baseline="*cheap*_eV")
-    run = finished_run(workspace, request)
-    (info,) = visit("propose", run=run).info
-    assert "\\*cheap\\*\\_eV" in info.value
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -84,7 +57,7 @@ def test_missing_rdkit_is_told_with_the_command_that_installs_it(
     visit: Visit, workspace: Workspace, installed: bool
 ) -> None:
     workspace.library.register_system(SystemEntry(rdkit=installed))
-    at = visit("propose", run=finished_run(workspace, REQUEST))
+    at = visit("propose", run=finished_run(workspace))
     at.number_input(key="window-from").set_value(1.0).run()
     at.number_input(key="window-to").set_value(1.5).run()
     assert propose_button(at).disabled == (not installed)
@@ -92,7 +65,7 @@ def test_missing_rdkit_is_told_with_the_command_that_installs_it(
 
 
 def test_grey_button_says_that_the_window_is_missing(visit: Visit, workspace: Workspace) -> None:
-    at = visit("propose", run=finished_run(workspace, REQUEST))
+    at = visit("propose", run=finished_run(workspace))
     reason = "Fill in both ends of the target window first"
     assert propose_button(at).disabled
     assert reason in texts(at)
@@ -130,12 +103,7 @@ def test_molecules_are_proposed_listed_and_drawn(visit: Visit, workspace: Worksp
         {"demo": SourceEntry("demo molecules", str(demo_source_folder()))}
     )
     dataset = workspace.add_checked([("rings.extxyz", text.getvalue().encode())], name="rings")
-    workspace.library.save_gaps(
-        dataset,
-        np.array([atoms.info["gap_eV"] for atoms in frames]),
-        labels={"source": "rings.extxyz", "matched": len(frames)},
-        level_of_theory="PBE",
-    )
+    workspace.give_gaps(dataset, [atoms.info["gap_eV"] for atoms in frames])
     run, _ = workspace.add_run(dataset, method="last_layer_ridge", n=25, n_test=10)
     work_all(workspace.home)
     at = visit("propose", run=run)

@@ -1,42 +1,37 @@
 """The page Result: verdict, next step, refit on all labels, and the tabs."""
 
 import json
-import shutil
 from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.quantities import disagreement
-from bandgap.jobs.entries import MethodEntry, SourceEntry
-from bandgap.jobs.home import Home
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
-from tests.app.test_finished_run import train_source
+from tests.app.conftest import Workspace, copied_workspace, labelled, primary, texts
 
 Visit = Callable[..., AppTest]
 
 
 @pytest.fixture
-def workspace(tmp_path, trained, monkeypatch) -> Workspace:
+def workspace(tmp_path, tested_waters, monkeypatch) -> Workspace:
     """A copy of the workspace with one run, which a test may change."""
-    folder = tmp_path / "home"
-    shutil.copytree(trained[0].home.folder, folder)
-    monkeypatch.setenv("BANDGAP_HOME", str(folder))
-    return Workspace(trained[0].id, Home(folder))
+    return copied_workspace(tested_waters[0], tmp_path, monkeypatch)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Workspace, str]:
-    """A workspace with a run on 36 waters, 24 held out, and the id of the run."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
-    dataset = example.add_labelled()
-    run, _ = example.add_run(dataset, method="last_layer_ridge", n=36, n_test=24)
-    work_all(example.home)
-    return example, run
+@pytest.fixture
+def run(workspace, tested_waters) -> str:
+    return tested_waters[1]
+
+
+def change_diagnostics(workspace: Workspace, run: str, **changes: object) -> None:
+    """Change what the manifest of a run says of its chains."""
+    path = workspace.home.run_folder(run) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["diagnostics"] |= changes
+    path.write_text(json.dumps(manifest))
 
 
 def button(at: AppTest, label: str):
@@ -44,8 +39,8 @@ def button(at: AppTest, label: str):
     return next(b for b in at.button if b.label.startswith(label))
 
 
-def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> None:
-    at = visit("result", run=trained[1])
+def test_result_says_first_what_the_run_is_good_for(visit: Visit, run: str) -> None:
+    at = visit("result", run=run)
     verdict = next(m.value for m in at.markdown if "held-out structures;" in m.value)
     assert "RMSE 0." in verdict and "95 % intervals contain" in verdict
     text = texts(at)
@@ -55,11 +50,11 @@ def test_result_says_first_what_the_run_is_good_for(visit: Visit, trained) -> No
     assert worst["picture"].str.startswith("pictures/").all() and worst["picture"].is_unique
     assert f"**{worst['id'].iloc[0]}, {worst['formula'].iloc[0]}**" in text.replace("\\", "")
     assert list(worst["error_eV"].abs()) == sorted(worst["error_eV"].abs(), reverse=True)
-    assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+    assert len(primary(at)) == 1
 
 
-def test_details_have_split_commands_and_files(visit: Visit, trained) -> None:
-    at = visit("result", run=trained[1], tab="details")
+def test_details_have_split_commands_and_files(visit: Visit, run: str) -> None:
+    at = visit("result", run=run, tab="details")
     assert "Of 60 labelled structures it learned from 36; 24 held out for the test; none" in texts(
         at
     )
@@ -73,16 +68,16 @@ def test_details_have_split_commands_and_files(visit: Visit, trained) -> None:
 
 
 def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
-    at = visit("result", run=trained[1])
+    at = visit("result", run=run)
     button(at, "Refit on all 60").click().run()
     assert not at.exception
     refit = workspace.library.runs(workspace.id)[0]
     assert refit.title == "Refitted on all 60, last_layer_ridge"
-    assert button(visit("result", run=trained[1]), "See how far it is").proto.type == "primary"
+    assert button(visit("result", run=run), "See how far it is").proto.type == "primary"
     work_all(workspace.home)
-    parent = texts(visit("result", run=trained[1]))
+    parent = texts(visit("result", run=run))
     at = visit("result", run=refit.id)
     text = texts(at)
     assert (
@@ -96,9 +91,9 @@ def test_refit_learns_from_all_and_its_page_names_the_test_of_its_parent(
 
 
 def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
-    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    button(visit("result", run=run), "Refit on all 60").click().run()
     refit = workspace.library.runs(workspace.id)[0]
     at = visit("train", run=refit.id)
     assert at.title[0].value == "Train"
@@ -110,74 +105,60 @@ def test_train_page_opens_the_result_of_a_run_that_it_showed_while_it_was_active
 
 
 def test_predict_offers_the_refit_until_its_parent_is_chosen(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
-    at = visit("result", run=trained[1])
+    at = visit("result", run=run)
     button(at, "Refit on all 60").click().run()
     work_all(workspace.home)
     refit = workspace.library.runs(workspace.id)[0]
-    at = visit("predict", run=trained[1])
-    box = next(b for b in at.selectbox if b.label == "Predict with")
+    at = visit("predict", run=run)
+    box = labelled(at.selectbox, "Predict with")
     assert box.value == refit.id
-    box.set_value(trained[1]).run()
-    box = next(b for b in at.selectbox if b.label == "Predict with")
-    assert box.value == trained[1]
-
-
-def test_refits_are_not_compared_because_their_error_is_that_of_the_parent(
-    visit: Visit, workspace: Workspace, trained
-) -> None:
-    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
-    work_all(workspace.home)
-    assert "Comparing needs at least 2" in texts(visit("compare"))
+    box.set_value(run).run()
+    box = labelled(at.selectbox, "Predict with")
+    assert box.value == run
 
 
 def test_result_of_a_run_whose_data_set_was_deleted_offers_no_refit(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
-    run = workspace.library.run(workspace.id, trained[1])
-    assert run is not None
-    delete_dataset(workspace.library, workspace.id, run.dataset)
-    at = visit("result", run=trained[1])
+    row = workspace.library.run(workspace.id, run)
+    assert row is not None
+    delete_dataset(workspace.library, workspace.id, row.dataset)
+    at = visit("result", run=run)
     assert not [b for b in at.button if b.label.startswith("Refit")]
-    assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+    assert len(primary(at)) == 1
 
 
 def test_refit_whose_chains_have_not_agreed_offers_a_step_that_exists(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
     sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     entry = MethodEntry("Ridge", "Fits the last layer.", duration="seconds", settings=sampler)
     workspace.library.register_methods({"last_layer_ridge": entry})
-    button(visit("result", run=trained[1]), "Refit on all 60").click().run()
+    button(visit("result", run=run), "Refit on all 60").click().run()
     work_all(workspace.home)
     refit = workspace.library.runs(workspace.id)[0]
-    path = workspace.home.run_folder(refit.id) / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["diagnostics"] |= {"rhat": {"tau": 1.4}, "ess": {"tau": 20.0}}
-    path.write_text(json.dumps(manifest))
+    change_diagnostics(workspace, refit.id, rhat={"tau": 1.4}, ess={"tau": 20.0})
     at = visit("result", run=refit.id)
     assert "more draws need the data set" in texts(at).lower()
-    assert len([b for b in at.button if b.proto.type == "primary"]) == 1
+    assert len(primary(at)) == 1
 
 
 def test_warning_of_chains_gives_no_other_advice_than_the_button(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
     sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     entry = MethodEntry("Ridge", "Fits the last layer.", duration="seconds", settings=sampler)
     workspace.library.register_methods({"last_layer_ridge": entry})
     rhat = {"tau": 1.4}
-    path = workspace.home.run_folder(trained[1]) / "manifest.json"
-    manifest = json.loads(path.read_text())
     warnings = [disagreement(rhat)]
-    manifest["diagnostics"] |= {"rhat": rhat, "ess": {"tau": 20.0}, "warnings": warnings}
-    path.write_text(json.dumps(manifest))
-    at = visit("result", run=trained[1])
+    change_diagnostics(workspace, run, rhat=rhat, ess={"tau": 20.0}, warnings=warnings)
+    at = visit("result", run=run)
     (warning,) = [box.value for box in at.warning if "have not agreed" in box.value]
     assert warning.endswith("not for a table.")
     assert [b.label for b in at.button if "draws of each chain" in b.label]
-    layers = texts(visit("result", run=trained[1], tab="layers"))
+    layers = texts(visit("result", run=run, tab="layers"))
     assert (
         layers.count("have not agreed yet on") == 1
         and "Train again with more warm-up" not in layers
@@ -185,15 +166,12 @@ def test_warning_of_chains_gives_no_other_advice_than_the_button(
 
 
 def test_run_without_data_set_whose_chains_have_not_agreed_says_why_there_are_no_more_draws(
-    visit: Visit, workspace: Workspace, trained
+    visit: Visit, workspace: Workspace, run: str
 ) -> None:
-    run = workspace.library.run(workspace.id, trained[1])
-    assert run is not None
-    delete_dataset(workspace.library, workspace.id, run.dataset)
-    path = workspace.home.run_folder(run.id) / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["diagnostics"] |= {"rhat": {"tau": 1.4}, "ess": {"tau": 20.0}}
-    path.write_text(json.dumps(manifest))
-    text = texts(visit("result", run=run.id))
+    row = workspace.library.run(workspace.id, run)
+    assert row is not None
+    delete_dataset(workspace.library, workspace.id, row.dataset)
+    change_diagnostics(workspace, run, rhat={"tau": 1.4}, ess={"tau": 20.0})
+    text = texts(visit("result", run=run))
     assert "More draws need the data set of the run" in text
     assert "The test is done" not in text

@@ -1,6 +1,5 @@
 """The table of runs on the page Compare: figures, differences, names and notes."""
 
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,12 @@ from streamlit.testing.v1 import AppTest
 from app.components.compare.run_table import comparison
 from app.components.shared.run_files import stored_run
 from bandgap.evaluation.run_tables import differences
-from bandgap.jobs.entries import SourceEntry
-from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run
 from bandgap.jobs.refitting import start_refit
 from bandgap.jobs.run_notes import run_notes, set_run_note
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from tests.app.conftest import Workspace, copied_workspace
+from tests.app.small_runs import workspace_with_source
 
 Visit = Callable[..., AppTest]
 
@@ -25,9 +22,7 @@ Visit = Callable[..., AppTest]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, list[str]]:
     """A workspace with three runs, and their ids, the newest first."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled(60)
     runs = [
         example.add_run(dataset, method="last_layer_ridge", n=n, n_test=20)[0] for n in (20, 30, 40)
@@ -41,9 +36,7 @@ def workspace(
     trained: tuple[Workspace, list[str]], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """A copy of the workspace that a test may change."""
-    shutil.copytree(trained[0].home.folder, tmp_path / "home")
-    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
-    return Workspace(trained[0].id, Home(tmp_path / "home"))
+    return copied_workspace(trained[0], tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from bandgap.cli.report import print_run
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 
 Visit = Callable[..., AppTest]
 SAID = "The posterior of the scale x equals its prior"

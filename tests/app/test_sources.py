@@ -10,13 +10,13 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.deletions import bin_source, empty_bin
-from bandgap.jobs.entries import SourceEntry, SystemEntry
+from bandgap.jobs.entries import SystemEntry
 from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import Workspace, labelled, texts
+from tests.app.small_runs import figure, workspace_with_source
 from tests.app.test_actions import click
-from tests.app.test_finished_run import figure, train_source
 from tests.app.test_train import tick
 from tests.unit.jobs.payloads import source_payload
 
@@ -27,9 +27,7 @@ PRESS = "Train the source model"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with a shipped source and one that its worker trained on 60 waters."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    folder = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
+    example = workspace_with_source(tmp_path_factory)
     source = str(uuid.uuid4())
     numbers = {
         "hidden": [6, 4],
@@ -67,12 +65,6 @@ def running(workspace: Workspace) -> Job:
     return job
 
 
-def test_empty_workspace_lists_shipped_sources_and_shows_what_training_needs(visit: Visit) -> None:
-    at = visit("sources")
-    assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
-    assert "No data set has 50 structures with a gap yet." in texts(at)
-
-
 def test_trained_source_shows_card_descriptor_and_learning_curve(
     visit: Visit, trained_source: tuple[Workspace, str]
 ) -> None:
@@ -89,20 +81,6 @@ def test_trained_source_shows_card_descriptor_and_learning_curve(
     assert curve["layout"]["xaxis"]["title"]["text"] == "epoch"
     assert "(eV)" in curve["layout"]["yaxis"]["title"]["text"]
     assert [trace["name"] for trace in curve["data"][:2]] == ["learned from", "held out"]
-
-
-def test_source_for_any_elements_names_its_descriptor(
-    visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    example = empty_workspace(tmp_path)
-    source = str(uuid.uuid4())
-    numbers = {"hidden": [6, 4], "max_epochs": 4, "device": "cpu", "preset": "any-elements"}
-    payload = source_payload(source=source, name="any", dataset=example.add_labelled(), **numbers)
-    example.jobs.submit(example.id, "train_source", title="t", payload=payload, subject=source)
-    work_all(example.home)
-    monkeypatch.setenv("BANDGAP_HOME", str(example.home.folder))
-    text = texts(visit("sources", ws=example.id, source=source))
-    assert "**Descriptor**: 1,522 features" in text
 
 
 def test_trained_source_can_be_selected_only_in_its_workspace(
@@ -158,9 +136,9 @@ def test_file_of_the_server_is_offered_and_trained_from(
     (folder / "out.json").symlink_to(tmp_path / "bandgap.sqlite3")
     monkeypatch.setenv(VARIABLE, str(folder))
     at = visit("sources")
-    files = next(box for box in at.selectbox if box.label == "Labelled structures")
+    files = labelled(at.selectbox, "Labelled structures")
     assert files.options == ["df_5k.json (2 bytes)"] and VARIABLE in files.help
-    next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
+    labelled(at.selectbox, "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
     assert (job.payload["file"], job.payload["level"]) == (
@@ -178,7 +156,7 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     at = visit("sources")
     at.selectbox(key="source-preset").set_value("megnet").run()
     assert at.selectbox(key="source-hidden-True").value == "1024 and 512"
-    button = next(button for button in at.button if button.label == PRESS)
+    button = labelled(at.button, PRESS)
     message = (
         "A graph network needs a package that is not installed on this server: `pip install -c "
         "constraints.txt '.[graph"
@@ -192,11 +170,6 @@ def test_graph_network_is_trained_where_its_package_is_installed(
             None,
             [1024, 512],
         ]
-
-
-def test_first_training_has_no_estimate(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    assert "How long it takes is not known before the first training" in texts(visit("sources"))
 
 
 def test_estimate_rests_on_earlier_trainings_of_the_server(
@@ -218,17 +191,6 @@ def test_running_training_shows_progress_and_can_be_cancelled(
     assert workspace.jobs.cancel_requested(job.id)
 
 
-def test_failed_training_says_why(visit: Visit, workspace: Workspace) -> None:
-    job = running(workspace)
-    workspace.jobs.end(
-        job.id,
-        "failed",
-        error="40 structures with a gap; a source model is trained here from 50 to",
-    )
-    at = visit("sources", source=job.subject)
-    assert at.error[0].value.startswith("40 structures with a gap") and "Traceback" not in texts(at)
-
-
 def test_source_with_a_damaged_folder_shows_what_is_safe_and_can_be_deleted(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -248,7 +210,7 @@ def test_transfer_from_a_trained_source_finishes_and_names_its_data(
 ) -> None:
     example, source = trained_source
     at = visit("train", ws=example.id, source=source)
-    assert next(box for box in at.selectbox if box.label == "Source model").value == source
+    assert labelled(at.selectbox, "Source model").value == source
     click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start training")
     work_all(example.home)
     (job,) = example.jobs.jobs(example.id, kinds=["transfer"])

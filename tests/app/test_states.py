@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.page_sizes import HEADER, UNLIMITED, page_size
-from tests.app.test_finished_run import predict, train_source
+from tests.app.small_runs import predict, workspace_with_source
 from tests.e2e.browsing import PAGES
 
 DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
@@ -27,42 +26,34 @@ GUIDE = "How to use bandgap, what its numbers mean, and what its files contain."
 ABOUT = "What this server runs on, and its limits."
 VERDICT = "Too few held-out structures to judge the run by"
 READ_AGAIN = "Other runs are not touched; train this one again."
+WITHOUT_RUN = {
+    "data": DATA,
+    "sources": "Networks that learned gaps from many structures",
+    "result": NO_RUN,
+    "compare": NO_PAIR,
+    "predict": ANY_STRUCTURES,
+    "propose": NO_RUN,
+    "guide": GUIDE,
+    "about": ABOUT,
+}
 SENTENCES = {
     "empty": {
+        **WITHOUT_RUN,
         "home": "Predicting needs no gaps: a shipped model gives those of PBE",
         "data": "Molecular crystals with their gaps, and a source model",
         "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps",
         "train": "There are no structures yet.",
-        "result": NO_RUN,
-        "compare": NO_PAIR,
-        "predict": ANY_STRUCTURES,
-        "propose": NO_RUN,
-        "guide": GUIDE,
-        "about": ABOUT,
     },
     "one data set": {
+        **WITHOUT_RUN,
         "home": "The known gaps are enough to learn from.",
-        "data": DATA,
         "sources": "How long it takes is not known before the first training",
         "train": "39 are learned from, 21 held out for the test, none unused.",
-        "result": NO_RUN,
-        "compare": NO_PAIR,
-        "predict": ANY_STRUCTURES,
-        "propose": NO_RUN,
-        "guide": GUIDE,
-        "about": ABOUT,
     },
     "running job": {
+        **WITHOUT_RUN,
         "home": "R-hat 1.08 · acceptance 0.8",
-        "data": DATA,
-        "sources": "Networks that learned gaps from many structures",
         "train": "Of 60 labelled structures 39 are learned from",
-        "result": NO_RUN,
-        "compare": NO_PAIR,
-        "predict": ANY_STRUCTURES,
-        "propose": NO_RUN,
-        "guide": GUIDE,
-        "about": ABOUT,
     },
     "finished run": {
         "home": VERDICT,
@@ -77,16 +68,9 @@ SENTENCES = {
         "about": ABOUT,
     },
     "failed run": {
+        **WITHOUT_RUN,
         "home": "The last run failed; the page Train says why.",
-        "data": DATA,
-        "sources": "Networks that learned gaps from many structures",
         "train": "12 structures hold Br, which the source model never saw.",
-        "result": NO_RUN,
-        "compare": NO_PAIR,
-        "predict": ANY_STRUCTURES,
-        "propose": NO_RUN,
-        "guide": GUIDE,
-        "about": ABOUT,
     },
     "corrupt artifact": {
         "home": VERDICT,
@@ -106,9 +90,7 @@ SENTENCES = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with a prediction and two runs on the same split, and the id of the first run."""
-    example = empty_workspace(tmp_path_factory.mktemp("home"))
-    source = train_source(tmp_path_factory.mktemp("source"))
-    example.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
+    example = workspace_with_source(tmp_path_factory)
     dataset = example.add_labelled()
     run, _ = example.add_run(dataset, method="last_layer_ridge")
     example.add_run(dataset, method="last_layer_ols")

@@ -21,14 +21,14 @@ from bandgap.jobs.resuming import checkpoint_folder
 from bandgap.jobs.rows import Dataset, Origin
 from bandgap.jobs.sources import Source
 from bandgap.jobs.store import Job
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import Workspace, labelled, primary, texts
 from tests.app.test_actions import click
 
 Visit = Callable[..., AppTest]
 
 
 def tick(at: AppTest, label: str, *, on: bool = True) -> AppTest:
-    box = next(box for box in at.checkbox if box.label == label)
+    box = labelled(at.checkbox, label)
     return (box.check() if on else box.uncheck()).run()
 
 
@@ -47,10 +47,6 @@ def options_name(at: AppTest, title: str) -> str:
     """Return the name of a method by its title."""
     methods = Library(open_home()).methods()
     return next(name for name, method in methods.items() if method.title == title)
-
-
-def primary(at: AppTest) -> list[str]:
-    return [button.label for button in at.button if button.proto.type == "primary"]
 
 
 def transfers(workspace: Workspace) -> list[Job]:
@@ -78,29 +74,6 @@ def interrupted(workspace: Workspace) -> tuple[str, Job]:
     return run, job
 
 
-def test_several_methods_become_several_runs_with_the_same_split(
-    visit: Visit, workspace: Workspace
-) -> None:
-    workspace.add_labelled()
-    at = tick(visit("train"), "Fine-tuning")
-    click(at, "Start 2 trainings")
-    jobs = transfers(workspace)
-    assert sorted(job.payload["request"]["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
-    split = ("n", "n_test", "seed", "by_formula", "conformal_share")
-    assert len({job.payload["dataset"] for job in jobs}) == 1
-    assert len({tuple(job.payload["request"][key] for key in split) for job in jobs}) == 1
-    assert {run.id for run in workspace.library.runs(workspace.id)} == {job.subject for job in jobs}
-
-
-def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Workspace) -> None:
-    workspace.add_labelled()
-    at = tick(visit("train"), "Fine-tuning")
-    click(click(at, "Start 2 trainings"), "Start 2 trainings")
-    other_tab = tick(visit("train"), "Fine-tuning")
-    click(other_tab, "Start 2 trainings")
-    assert len(transfers(workspace)) == 2
-
-
 def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -113,7 +86,7 @@ def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(
         "Finished before with the same settings and seed, which give the same result: BTL\\-PCP"
         in texts(at)
     )
-    next(i for i in at.number_input if i.label == "Seed").set_value(1)
+    labelled(at.number_input, "Seed").set_value(1)
     click(at, "Start training")
     assert [job.payload["request"]["seed"] for job in transfers(workspace)] == [1, 0]
 
@@ -171,16 +144,6 @@ def test_further_methods_are_those_of_the_core_and_then_of_research(
     assert is_research == sorted(is_research) and 5 < sum(is_research) < len(is_research)
     at.multiselect[0].set_value(["ulisse_gp"]).run()
     assert "A study: slower at every size tested." in texts(at)
-
-
-def test_page_has_few_controls_and_words(visit: Visit, workspace: Workspace) -> None:
-    register_methods(workspace.library)
-    workspace.add_labelled()
-    at = visit("train", source="none")
-    kinds = (at.button, at.checkbox, at.selectbox, at.multiselect, at.number_input, at.slider)
-    assert sum(map(len, kinds)) + len(at.expander) + len(at.file_uploader) <= 20
-    captions = [text.value for text in (*at.main.caption, *at.main.markdown, *at.main.info)]
-    assert len(" ".join(captions).split()) <= 120
 
 
 def test_default_run_learns_from_all_that_is_not_held_out(
@@ -251,27 +214,6 @@ def test_interrupted_run_without_checkpoint_restarts(visit: Visit, workspace: Wo
     assert [job.subject for job in transfers(workspace)] == [run, run]
 
 
-def test_running_job_shows_its_last_log_line_and_what_is_effective(
-    visit: Visit, workspace: Workspace
-) -> None:
-    from bandgap.foundation.progress import Update
-
-    run, job = workspace.add_run(workspace.add_labelled())
-    workspace.make_running(job)
-    values = {"rhat": 1.02, "ess_bulk": 412.3}
-    workspace.jobs.add_event(
-        job.id, "progress", Update("sampling", 60, 120, values=values), since=0.0
-    )
-    workspace.jobs.add_event(
-        job.id, "log", Update("log", message="chain 3 found a smaller step"), since=0.0
-    )
-    at = visit("train", run=run)
-    assert "R-hat 1.02 · effective draws 412" in texts(
-        at
-    ) and "chain 3 found a smaller step" in texts(at)
-    assert at.get("progress")[0].proto.value == 50
-
-
 def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     visit: Visit, workspace: Workspace
 ) -> None:
@@ -279,7 +221,7 @@ def test_train_on_these_opens_the_form_with_that_set_above_the_runs(
     workspace.add_run(workspace.add_labelled())
     at = click(visit("data", data=other), "Train on these")
     assert not any(box.label == "Start another training" for box in at.expander)
-    box = next(box for box in at.selectbox if box.label == "Target data")
+    box = labelled(at.selectbox, "Target data")
     assert box.value == other
     drawn = [element.value for element in at.main if element.type in ("markdown", "subheader")]
     assert drawn.index("**Baseline**") < drawn.index("Runs")
@@ -298,7 +240,7 @@ def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
     assert "Delete this run" not in [button.label for button in at.button]
     workspace.jobs.request_cancel(workspace.id, job.id)
     at = visit("train", run=run)
-    next(t for t in at.text_input if t.label == "Name").set_value("first try").run()
+    labelled(at.text_input, "Name").set_value("first try").run()
     assert workspace.library.runs(workspace.id)[0].title == "first try"
     assert list(at.dataframe[0].value["run"]) == ["first try"]
     click(at, "Delete this run")
@@ -330,7 +272,7 @@ def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
 
 
 def levels_box(at: AppTest) -> Any:
-    return next(box for box in at.selectbox if box.label == "Electron levels")
+    return labelled(at.selectbox, "Electron levels")
 
 
 def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Workspace) -> None:
@@ -343,23 +285,6 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
         f"{m}, GFN1-xTB levels" for m in ("Gaussian process", "Fine-tuning")
     }
     assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
-
-
-@pytest.mark.parametrize(
-    "levels",
-    ["GFN1-xTB-supercell", "GFN1-xTB-molecules", "Hueckel-molecules", "GFN1-xTB-and-Hueckel"],
-)
-def test_chosen_levels_are_in_the_request_and_in_the_name(
-    visit: Visit, workspace: Workspace, levels: str
-) -> None:
-    with_gaussian_process(workspace, installed=True)
-    workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
-    at = visit("train")
-    levels_box(at).set_value(levels).run()
-    click(at, "Start training")
-    (job,) = transfers(workspace)
-    assert job.payload["request"]["levels"] == levels
-    assert job.title.startswith(f"Gaussian process, {levels} levels, 39 of waters, ")
 
 
 def test_proposal_says_what_potentials_that_are_not_installed_would_gain(
@@ -383,7 +308,7 @@ def test_levels_by_tight_binding_are_refused_for_gaps_like_them(
     dataset = with_gaussian_process(workspace, installed=True)
     workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
     gaps = np.linspace(5.0, 8.0, 60)
-    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
+    workspace.give_gaps(dataset, gaps, level="GFN2-xTB")
     at = visit("train")
     levels_box(at).set_value(levels).run()
     text = "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer"

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.workspaces import has_workspace
-from tests.app.conftest import MAIN, Workspace, texts
+from tests.app.conftest import MAIN, Workspace, labelled, texts
 
 Visit = Callable[..., AppTest]
 
@@ -36,7 +36,7 @@ def test_unknown_address_is_reported_on_every_page(workspace: Workspace, workspa
     ].value == "No such workspace" and "this server has none of that name" in texts(at)
     at.switch_page("views/data.py").run()
     assert at.title[0].value == "No such workspace" and count(workspace) == 0
-    next(button for button in at.button if button.label == "Start a new workspace").click().run()
+    labelled(at.button, "Start a new workspace").click().run()
     assert at.title[0].value == "Data" and count(workspace) == 1
     assert has_workspace(workspace.library, at.session_state["workspace"])
 
@@ -66,6 +66,6 @@ def test_switch_to_another_workspace_keeps_nothing_of_the_one_before(
     at = visit("data", data=dataset)
     assert at.session_state["chosen_data"] == dataset
     at.switch_page("views/home.py").run()
-    next(button for button in at.button if button.label == "Start a new workspace").click().run()
+    labelled(at.button, "Start a new workspace").click().run()
     assert at.session_state["workspace"] != workspace.id and at.session_state["chosen_data"] == ""
     assert "waters" not in str(at.main)

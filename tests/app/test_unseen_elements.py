@@ -18,7 +18,7 @@ from bandgap.jobs.worker import work_all
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.runs.requests import TransferRequest
 from bandgap.transfer import METHODS
-from tests.app.conftest import WATER, Workspace, texts
+from tests.app.conftest import WATER, Workspace, texts, waters
 from tests.app.test_actions import click
 from tests.app.test_train import choose_only, transfers
 
@@ -33,15 +33,13 @@ SAID = (
 
 def mixed_waters(workspace: Workspace, *, n: int = 40, n_selenide: int = 12) -> str:
     """Store labelled water and hydrogen selenide molecules; return the data set's id."""
-    text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
+    text = waters(n)
     text += b"".join(
         SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(n_selenide)
     )
     dataset = workspace.add_checked([("mixed.extxyz", text)], name="mixed")
     gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, n_selenide)])
-    workspace.library.save_gaps(
-        dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory=""
-    )
+    workspace.give_gaps(dataset, gaps, level="")
     return dataset
 
 
@@ -55,7 +53,7 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     register_all(str(workspace.home.folder))
     titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
-    at = open_form(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
+    at = open_form(visit, titles["feature_gp"], titles["last_layer_ridge"], source="demo")
     assert SAID in texts(at)
     assert not at.error and "19 are learned from, 21 held out" in texts(at)
     at.number_input[0].set_value(18).run()
@@ -63,21 +61,22 @@ def test_runs_of_one_press_have_a_common_test_set_and_can_be_compared(
     click(at, "Start 2 trainings")
     payloads = {job.payload["request"]["method"]: job.payload for job in transfers(workspace)}
     assert [
-        payloads[name]["request"]["test_known"] for name in ("fine_tune", "last_layer_ridge")
+        payloads[name]["request"]["test_known"] for name in ("feature_gp", "last_layer_ridge")
     ] == [True, False]
     work_all(workspace.home)
     runs = {name: workspace.home.run_folder(payload["run"]) for name, payload in payloads.items()}
     splits = {name: json.loads((run / "manifest.json").read_text()) for name, run in runs.items()}
-    assert splits["fine_tune"]["split"]["test"] == splits["last_layer_ridge"]["split"]["test"]
+    assert splits["feature_gp"]["split"]["test"] == splits["last_layer_ridge"]["split"]["test"]
     assert (
-        len(splits["last_layer_ridge"]["left_out"]) == 12 and splits["fine_tune"]["left_out"] == []
+        len(splits["last_layer_ridge"]["left_out"]) == 12 and splits["feature_gp"]["left_out"] == []
     )
     compared = visit("compare")
     text = texts(compared)
     assert "tested on different crystals" not in text and "got other structures or gaps" not in text
     (flag,) = [w.value for w in compared.warning if "left out" in w.value]
     assert "Ridge output layer, 18 of mixed" in flag
-    assert "left out 12 of 52 labelled structures of mixed, Fine-tuning, " in flag
+    learner = titles["feature_gp"]
+    assert f"left out 12 of 52 labelled structures of mixed, {learner}, " in flag
     assert "not every method takes elements that the source model lacks." in flag
     assert "no difference can be taken" not in text
     (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]

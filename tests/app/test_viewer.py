@@ -12,8 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.components.structures.picture_route import ROUTE
 from app.components.structures.viewer import ASSETS, SCRIPT, STYLE
-from bandgap.jobs.home import shapes_path
-from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, mark, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, drawn_structures, labelled
 
 ROCK_SALT = b"""data_salt
 _cell_length_a 5.64
@@ -54,25 +53,12 @@ def viewer_data(at: AppTest) -> dict[str, Any]:
     return viewer
 
 
-def test_viewer_gets_the_scene_of_the_selected_structure(
-    workspace: Workspace, visit: Visit
-) -> None:
-    dataset = workspace.add_checked([("a.xyz", WATER), ("salt.cif", ROCK_SALT)])
-    at = visit("data", data=dataset)
-    water = viewer_data(at)
-    assert [element["symbol"] for element in water["elements"]] == ["H", "O"]
-    assert water["most_cells"] == 1 and water["file"] == "H2O"
-    mark(at, f"verdicts-{dataset}-1", 1)
-    salt = viewer_data(at)
-    assert [element["symbol"] for element in salt["elements"]] == ["Na", "Cl"]
-    assert salt["id"] != water["id"] and salt["most_cells"] == 3
-
-
 def test_number_of_cells_that_was_chosen_in_the_viewer_is_drawn(
     workspace: Workspace, visit: Visit
 ) -> None:
     at = visit("data", data=workspace.add_checked([("salt.cif", ROCK_SALT)]))
     one = viewer_data(at)
+    assert one["most_cells"] == 3
     at.session_state["viewer-structure"] = {"cells": 2}
     at.run()
     eight = viewer_data(at)
@@ -82,7 +68,7 @@ def test_number_of_cells_that_was_chosen_in_the_viewer_is_drawn(
 
 def test_viewer_follows_the_search_of_the_table(workspace: Workspace, visit: Visit) -> None:
     at = visit("data", data=workspace.add_checked([("a.xyz", WATER), ("salt.cif", ROCK_SALT)]))
-    next(field for field in at.text_input if field.label == "Find").set_value("salt").run()
+    labelled(at.text_input, "Find").set_value("salt").run()
     assert [element["symbol"] for element in viewer_data(at)["elements"]] == ["Na", "Cl"]
 
 
@@ -107,14 +93,6 @@ def test_verdicts_have_pictures_except_for_refused_structures(
     answer = answer_to(f"/{addresses['ready']}")
     assert answer.status_code == 200 and answer.headers["content-type"] == "image/svg+xml"
     assert answer.text.count("<use") == 3
-
-
-def test_table_without_stored_shapes_has_no_pictures(workspace: Workspace, visit: Visit) -> None:
-    dataset = workspace.add_checked([("a.xyz", WATER)])
-    shapes_path(workspace.home, dataset).unlink()
-    at = visit("data", data=dataset)
-    assert "picture" not in at.dataframe[0].value
-    assert "What the viewer draws is not stored" in texts(at)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.catalogue import register_system
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
@@ -93,13 +92,3 @@ def test_sidebar_shows_that_the_worker_runs_after_its_first_answer(
     assert acquire(workspace.jobs.database, "a worker")
     at.run()
     assert not at.sidebar.warning
-
-
-def test_about_shows_versions_after_the_worker_has_registered_them(
-    visit: Visit, workspace: Workspace
-) -> None:
-    at = visit("about")
-    assert "known as soon as a worker has started" in texts(at) and "numpy" not in texts(at)
-    register_system(workspace.library)
-    at.run()
-    assert "known as soon as a worker has started" not in texts(at) and "numpy" in texts(at)

@@ -12,7 +12,7 @@ from bandgap.jobs.explanations import explanation_path, start_explanation
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.storage.run_archives import run_archive
-from tests.app.conftest import Workspace, copied_home, mark, texts
+from tests.app.conftest import Workspace, copied_workspace, labelled, mark, texts
 
 Visit = Callable[..., AppTest]
 Predicted = tuple[Workspace, str, str]
@@ -23,8 +23,7 @@ def workspace(
     tmp_path: Path, predicted_waters: Predicted, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """A copy of the workspace, which a test may change."""
-    example = predicted_waters[0]
-    return Workspace(example.id, copied_home(example, tmp_path / "home", monkeypatch))
+    return copied_workspace(predicted_waters[0], tmp_path, monkeypatch)
 
 
 def pick(at: AppTest, prediction: str, row: int) -> AppTest:
@@ -38,7 +37,7 @@ def test_button_explains_all_structures_of_a_small_prediction(
 ) -> None:
     _, run, prediction = predicted_waters
     at = pick(visit("predict", run=run), prediction, 2)
-    button = next(b for b in at.button if b.label == "Explain this number")
+    button = labelled(at.button, "Explain this number")
     button.click().run()
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["explain"])

@@ -2,10 +2,9 @@
 
 import pytest
 
-from app.components.result.learned_words import layer_sentence, pool_sentence
-from app.components.shared import estimate_words, words
+from app.components.result.learned_words import layer_sentence
+from app.components.shared import words
 from bandgap.foundation.progress import Update
-from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.store import Event
 
 
@@ -51,24 +50,6 @@ def test_progress_line_shows_the_remaining_time_only_when_known(
     assert words.progress_line(progress(done, total), now=100.0) == text
 
 
-def test_names_from_users_are_shown_unchanged():
-    assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
-
-
-@pytest.mark.parametrize(
-    "estimates, text",
-    [
-        ([Estimate(33.0)], "About 35 s, by rates measured on another machine, without a GPU; "),
-        (
-            [Estimate(76.0, 3), Estimate(70.0, 1)],
-            "About 2 min 30 s, by 4 earlier runs of the same kind on this server; ",
-        ),
-    ],
-)
-def test_help_on_an_estimate_has_the_sum_and_what_it_rests_on(estimates, text):
-    assert estimate_words.estimate_help(estimates).startswith(text)
-
-
 def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -> None:
     parts = [[0.1, 0.05, 0.15], [0.01, -0.03, 0.06], [0.31, 0.2, 0.4]]
     correction = {"needed_eV": 0.5, "made_eV": [0.42, 0.35, 0.5], "layers_eV": parts}
@@ -82,10 +63,3 @@ def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -
     assert "cannot be told from 200 labels yet" in layer_sentence(nothing, n=200)
     assert "by the output layer" not in layer_sentence(nothing, n=200)
     assert "is of an earlier version" in layer_sentence(None, n=200)
-
-
-def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
-    titles = {"kr": "Kernel ridge, no transfer", "gb": "Gradient boosting, no transfer"}
-    text = "Who carries the answer: Kernel ridge 61 %, Gradient boosting 39 %."
-    weights = {"gb": 0.386, "kr": 0.614}
-    assert pool_sentence(weights, titles) == text

@@ -15,7 +15,7 @@ from bandgap.jobs.housekeeping import rename_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, Workspace, empty_workspace
-from tests.app.test_finished_run import train_source
+from tests.app.small_runs import train_source
 from tests.unit.jobs.payloads import source_payload
 
 SECRET = "Alice"  # in every name that she gives
@@ -111,11 +111,7 @@ def filled(workspace: Workspace, name: str) -> Owned:
         (f"{name.replace('/', '')}.cif", CIF.replace(SECRET, name.split(maxsplit=1)[0]).encode()),
         (f"{name}.cif", BROKEN),
     ]
-    new_dataset = library.add_dataset(workspace.id, name, purpose="prediction", files=new).id
-    payload = {"run": runs[0], "dataset": new_dataset, "name": name}
-    prediction = jobs.submit(
-        workspace.id, "predict", title=f"Predicting {name}", payload=payload, subject=new_dataset
-    )
+    prediction = workspace.ask_prediction(runs[0], new, name=name)
     work_all(workspace.home)
     assert {job.state for job in jobs.jobs(workspace.id)} == {"finished"}, [
         j.error for j in jobs.jobs(workspace.id)

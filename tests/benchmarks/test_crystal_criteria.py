@@ -47,21 +47,12 @@ def test_best_method_is_compared_with_best_peer_by_each_figure(capsys) -> None:
     )
 
 
-def test_proposed_method_is_compared_with_the_best_and_with_the_limits_of_coverage(capsys) -> None:
-    print_criteria(FITS, VALUES, method="stacking")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == (
-        "n = 100: stacking, which the page Train proposes, is 2.5 % above the lowest RMSE of the "
-        "others (gaussian_process) and 7.3 % below the lowest CRPS of the others "
-        "(gaussian_process), within 3 %. Its coverage of 94.0 % is within 93 to 97 %."
-    )
-    resamplings = "(95 % of 2,000 resamplings of the test structures:"
-    assert lines[3:] == [
-        "n = 100: stacking minus gaussian_process, RMSE: "
-        f"+0.005 eV {resamplings} +0.005 to +0.005).",
-        "n = 100: stacking minus gaussian_process, CRPS: "
-        f"-0.008 eV {resamplings} -0.008 to -0.008).",
-    ]
+def test_proposed_method_is_compared_with_the_best_of_the_others() -> None:
+    comparison = proposed(FITS, N, method="stacking", values_by_fit=VALUES)
+    assert comparison is not None
+    assert comparison.near
+    for figure, percent in (("rmse_eV", 2.5), ("crps_eV", -7.27)):
+        assert comparison.above[figure] == (pytest.approx(percent, abs=0.01), "gaussian_process")
 
 
 @pytest.mark.parametrize(

@@ -70,21 +70,31 @@ def gap_of(atoms: Atoms) -> float:
 
 
 def write_set(folder: Path, where: CrystalSet) -> None:
-    path = folder / where.structures
-    path.parent.mkdir(parents=True, exist_ok=True)
     if not where.table:
+        path = folder / where.structures
+        path.parent.mkdir(parents=True, exist_ok=True)
         frames = molecules()
         for k, atoms in enumerate(frames):
             atoms.info = {"id": f"m{k}", LABEL: gap_of(atoms)}
         write(path.with_suffix(""), frames, format="extxyz")
         path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
         return
+    crystals = salts()
+    write_archive(folder, where, crystals, [gap_of(atoms) for atoms in crystals])
+
+
+def write_archive(
+    folder: Path, where: CrystalSet, crystals: list[Atoms], gaps_eV: list[float]
+) -> None:
+    """Write crystals as CIFs in a zip, and the table of their gaps with another column."""
+    path = folder / where.structures
+    path.parent.mkdir(parents=True, exist_ok=True)
     rows = []
     with zipfile.ZipFile(path, "w") as archive:
-        for k, atoms in enumerate(salts()):
+        for k, (atoms, gap_eV) in enumerate(zip(crystals, gaps_eV, strict=True)):
             write(folder / "one.cif", atoms, format="cif")
             archive.write(folder / "one.cif", f"s{k}.cif")
-            rows.append({"id": f"s{k}", "other_gap_eV": 1.0, LABEL: gap_of(atoms)})
+            rows.append({"id": f"s{k}", "other_gap_eV": 1.0, LABEL: gap_eV})
     with (folder / where.table).open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, ("id", "other_gap_eV", LABEL))
         table.writeheader()

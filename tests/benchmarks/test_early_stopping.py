@@ -9,7 +9,6 @@ from bandgap.networks.training import TrainingConfig
 from benchmarks.early_stopping import (
     OURS,
     PAPER,
-    SETTINGS,
     paired_difference,
     train_and_test,
 )
@@ -36,10 +35,3 @@ def test_the_difference_is_paired_over_splits():
     assert difference == pytest.approx(0.6) and error == pytest.approx(0.1)
     alone = {name: rows[:1] for name, rows in sides.items()}
     assert math.isnan(paired_difference(alone, PAPER)[1])
-
-
-def test_the_thesis_has_its_own_patience_and_factor_and_nothing_else():
-    ours = SETTINGS[OURS]
-    paper = SETTINGS[PAPER]
-    assert (paper.patience, paper.plateau_factor) == (6, 0.7)
-    assert (paper.learning_rate, paper.batch_size) == (ours.learning_rate, ours.batch_size)

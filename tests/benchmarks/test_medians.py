@@ -28,7 +28,3 @@ def test_medians_of_nested_figures_keep_equal_values():
         "sides": {"ours": {"s": 2.0}, "theirs": {"s": 5.0, "networks": 4.0}},
         "each": [5, 2],
     }
-
-
-def test_medians_of_one_measurement_are_its_values():
-    assert medians([{"a": [1.5, {"b": 2.0}]}]) == {"a": [1.5, {"b": 2.0}]}

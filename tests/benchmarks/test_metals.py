@@ -1,14 +1,11 @@
 """The benchmark on metals, on made-up salts: both sides of a split, resuming, printed means."""
 
-import csv
 import dataclasses
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ase.build import bulk
-from ase.io import write
 
 from bandgap.datasets.demo_files import inorganic_source_folder
 from bandgap.descriptors.cache import DescriptorCache
@@ -24,6 +21,7 @@ from benchmarks.metals import (
     measured_rows,
     run_metals,
 )
+from tests.benchmarks.test_crystals import write_archive
 from tests.commands import run_in_process, use_own_home
 
 N = 40
@@ -39,19 +37,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     names = [f"{metal}{other}" for metal in ("Na", "K", "Rb", "Mg") for other in ("Cl", "Br", "I")]
     salts = [bulk(name, "rocksalt", a=a) for a in (4.8, 5.0, 5.2, 5.6, 5.8) for name in names]
-    rows = []
-    archive_path = folder / PEROVSKITES.structures
-    archive_path.parent.mkdir()
-    with zipfile.ZipFile(archive_path, "w") as archive:
-        for k, atoms in enumerate(salts):
-            write(folder / "one.cif", atoms, format="cif")
-            archive.write(folder / "one.cif", f"s{k}.cif")
-            gap = 4.0 - 0.05 * float(np.mean(atoms.numbers)) if k < 30 else 0.0
-            rows.append({"id": f"s{k}", "gap_eV": gap})
-    with (folder / PEROVSKITES.table).open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, ("id", "gap_eV"))
-        table.writeheader()
-        table.writerows(rows)
+    gaps_eV = [
+        4.0 - 0.05 * float(np.mean(atoms.numbers)) if k < 30 else 0.0
+        for k, atoms in enumerate(salts)
+    ]
+    write_archive(folder, PEROVSKITES, salts, gaps_eV)
     return folder
 
 

@@ -1,7 +1,6 @@
 """The benchmark `posterior`: densities and quantities of both samplers, figures, resuming."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from benchmarks.posterior import (
     PosteriorBenchmark,
     compare_sides,
     has_converged,
-    run_benchmark,
     side_figures,
 )
 from benchmarks.posterior_chain import PredictingNetwork, ProductChain
@@ -220,10 +218,3 @@ def test_side_has_converged_if_smallest_ess_and_every_rhat_are_good_enough():
     assert not has_converged(draws, names, 5000.0)
     shift_of_last = rng.normal(size=(4, 1, 1)) * np.eye(len(names))[-1]
     assert not has_converged(draws + 0.3 * shift_of_last, names, 10.0)  # R-hat of one prediction
-
-
-def test_finished_file_is_read_and_nothing_is_run(tmp_path):
-    config, result = finished(n=60, repeats=2)
-    file = tmp_path / "posterior.json"
-    file.write_text(json.dumps(result))
-    assert run_benchmark(config, file=file) == result

@@ -11,13 +11,6 @@ from benchmarks.prediction_speed import measure, slopes, write_copies
 from tests.unit.conftest import make_records
 
 
-def test_measured_command_has_times_and_peak_memory() -> None:
-    measured = measure(("--version",))
-    assert 0 < measured.processor_s < 60
-    assert measured.clock_s > 0
-    assert 5e6 < measured.peak_bytes < 2e9
-
-
 def test_peak_memory_of_a_command_does_not_include_that_of_this_process() -> None:
     memory_of_this_process = bytearray(600_000_000)
     assert measure(("--version",)).peak_bytes < 3e8 < len(memory_of_this_process)

@@ -376,9 +376,7 @@ class TestStorageAndReport:
         assert saved.commit in page and saved.machine in page
 
 
-@pytest.mark.parametrize(
-    "name", ["figure-2.1", "table-3.4", "pnn-3.1", "pnn-5.1", "pnn-figure-5.3"]
-)
+@pytest.mark.parametrize("name", ["table-3.4", "pnn-3.1", "pnn-5.1", "pnn-figure-5.3"])
 def test_smoke_scale_runs(name):
     assert_study_runs(name)
 

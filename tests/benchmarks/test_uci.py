@@ -7,11 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bandgap.research.assumed_density.belief import fresh_belief
-from bandgap.research.assumed_density.passes import take_in
-from bandgap.research.assumed_density.predictive import predict
-from bandgap.research.assumed_density.prior_sites import refine_prior
-from benchmarks.uci import UciStudy, fit_split, read_split, run_uci
+from benchmarks.uci import UciStudy, read_split, run_uci
 
 
 @pytest.fixture
@@ -77,41 +73,3 @@ def test_boston_has_the_published_error_and_log_density(test_data):
     means = figures(test_data, "bostonHousing")
     assert 2.7 < means["rmse"] < 3.4
     assert -2.8 < means["log_density"] < -2.4
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_share_of_weights_vanishes_only_if_rows_are_counted_in_each_pass(test_data):
-    split = read_split(test_data, "bostonHousing", 0)
-    plain, once, first = (
-        fit_split(
-            "bostonHousing", 0, split, UciStudy(likelihood=likelihood, passes=passes)
-        ).weights_share
-        for likelihood, passes in (("adf", 40), ("sep", 40), ("adf", 1))
-    )
-    assert plain < 0.10 and once > 0.20 and first > 0.20
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_both_orders_of_the_prior_step_give_the_same_network(test_data):
-    """Yacht, split 0, 40 passes from one start: RMSE within 5 %, lambda within 10 %."""
-    split = read_split(test_data, "yacht", 0)
-    mean = split.x.mean(0)
-    sd = split.x.std(0)
-    y_mean = split.y.mean()
-    y_sd = split.y.std()
-    figures_of_orders = {}
-    for order in ("one by one", "together"):
-        rng = np.random.default_rng(0)
-        belief = fresh_belief((6, 50, 1), rng=rng)
-        for _ in range(40):
-            belief, _ = take_in(belief, (split.x - mean) / sd, (split.y - y_mean) / y_sd, rng=rng)
-            belief = refine_prior(belief, order=order)
-        means = predict(belief, (split.x_test - mean) / sd, y_mean=y_mean, y_sd=y_sd).mean
-        gamma = belief.precisions[0]
-        rmse = np.sqrt(np.mean((means - split.y_test) ** 2))
-        figures_of_orders[order] = (rmse, gamma.shape / gamma.rate)
-    (rmse, precision), (other_rmse, other_precision) = figures_of_orders.values()
-    assert abs(other_rmse / rmse - 1) < 0.05
-    assert abs(other_precision / precision - 1) < 0.10

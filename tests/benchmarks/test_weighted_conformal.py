@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bandgap.predictions.conformal import conformal_quantile
 from benchmarks.weighted_conformal import (
     ShiftBenchmark,
     log_density_ratio,
@@ -11,13 +10,6 @@ from benchmarks.weighted_conformal import (
     run_shift,
     weighted_half_widths,
 )
-
-
-def test_equal_weights_give_the_ordinary_conformal_quantile() -> None:
-    scores = np.random.default_rng(0).exponential(size=99)
-    for level in (0.5, 0.9, 0.95):
-        half_widths = weighted_half_widths(scores, np.full(99, 0.3), np.array([0.3]), level=level)
-        assert half_widths[0] == conformal_quantile(scores, level)
 
 
 def test_half_width_is_the_quantile_of_the_weighted_scores_by_a_plain_loop() -> None:

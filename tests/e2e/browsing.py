@@ -40,6 +40,9 @@ _READY = """() => {
         && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]')
         && charts.every(chart => chart.querySelector('.main-svg'))
 }"""
+# How much wider than the window the page and its main part are.
+_WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
+    .map(e => e.scrollWidth - e.clientWidth)"""
 _HEIGHT = """() => {
     const main = document.querySelector('[data-testid=stMain]')
     return main.scrollHeight + innerHeight - main.clientHeight
@@ -154,6 +157,11 @@ def expect_soon(page: Page, look: Callable[[], T], condition: Callable[[T], bool
 def expect_no_faint_texts(page: Page) -> None:
     """Wait until every text has enough contrast."""
     expect_soon(page, lambda: faint_texts(page), lambda texts: texts == [])
+
+
+def expect_to_fit_the_window(page: Page) -> None:
+    """Wait until the page is not wider than the window."""
+    expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
 
 
 def page_height(page: Page) -> int:

@@ -1,14 +1,13 @@
-"""Four journeys with crystals in a browser, each with few crystals and quick methods.
+"""Journeys with crystals in a browser, each with few crystals and quick methods.
 
-Perovskites without a source model, perovskites from the source of inorganic crystals, the second
-demo, and crystals with a gap at a cheaper level. BANDGAP_TOUR stores pictures at two widths.
+A CIF without labels, the second demo, and crystals with a gap at a cheaper level. BANDGAP_TOUR
+stores pictures at two widths.
 """
 
 import csv
 import gzip
 import io
 import os
-import random
 import re
 import zipfile
 from pathlib import Path
@@ -29,7 +28,6 @@ SOON_MS = 40_000
 TRAINED_MS = 240_000
 WIDE = 1280
 PHONE = 400
-OUTPUT = "Output layer alone"
 FEATURE_GP = "Gaussian process on the source model's features"
 STACKING = "Three methods without transfer, weighted"
 PBP = "Probabilistic backpropagation (PBP)"
@@ -120,13 +118,6 @@ def start(page: Page, *, runs: int = 1) -> None:
     expect(page.get_by_text("The training is finished")).to_be_visible(timeout=TRAINED_MS)
 
 
-def predict(page: Page, name: str, archive: bytes, *, n: int) -> list[dict[str, str]]:
-    """Predict uploaded structures with the chosen run and return the rows of the CSV."""
-    page.get_by_role("link", name="Predict new structures").click()
-    upload(page, name, archive)
-    return predicted(page, n=n)
-
-
 def predicted(page: Page, *, n: int) -> list[dict[str, str]]:
     """Predict what was uploaded and return the rows of the CSV."""
     page.get_by_role("button", name="Predict", exact=True).click()
@@ -166,31 +157,12 @@ def expect_gaps(
     expect(page.get_by_text("predicted band gap (eV)").first).to_be_visible()
 
 
-@pytest.fixture(scope="module")
-def perovskites(test_data: Path) -> tuple[bytes, bytes, bytes]:
-    """Archives of 40 perovskites and of three others, and the table of the gaps of the 40."""
-    folder = test_data / "dj_perovskite_hse"
-    table = pd.read_csv(folder / "dj_perovskite_hse.csv")
-    drawn = random.Random(0).sample(sorted(table["id"][table["n_atoms"] < 140]), 43)
-    gaps = table[table["id"].isin(drawn[:40])][["id", "gap_eV"]].to_csv(index=False).encode()
-    with zipfile.ZipFile(folder / "cifs.zip") as archive:
-        texts = {name: archive.read(name) for name in archive.namelist()}
-    of = {Path(name).stem: (name, text) for name, text in texts.items()}
-    return zipped([of[i] for i in drawn[:40]]), gaps, zipped([of[i] for i in drawn[40:]])
-
-
 def zipped(files: list[tuple[str, bytes]]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files:
             archive.writestr(name, text)
     return buffer.getvalue()
-
-
-def names_in(archive: bytes) -> list[str]:
-    """Return the stems of the file names in a zip, which are the ids of the structures."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
-        return [Path(name).stem for name in zip_file.namelist()]
 
 
 def extxyz_frames(n: int, name: str = "crystals.extxyz.gz") -> list[bytes]:
@@ -221,46 +193,6 @@ def test_own_cifs_without_labels_get_gaps_in_three_clicks(page: Page, server: Se
     page.get_by_test_id("stDataFrame").hover()
     page.get_by_role("button", name="Show/hide columns").click()
     expect(page.get_by_text("sd_eV", exact=True).last).to_be_visible()
-
-
-@pytest.mark.soak
-@pytest.mark.data
-def test_perovskites_without_a_source_go_from_files_to_intervals(
-    page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]
-) -> None:
-    archive, table, new = perovskites
-    bring(page, server, archive, table, level="HSE", n=40)
-    keep(page, "none-data")
-    go(page, "Train")
-    # The proposed choice.
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")
-    expect(page.get_by_role("checkbox", name=STACKING, exact=True)).to_be_checked()
-    keep(page, "none-train")
-    start(page)
-    rows = predict(page, "new.zip", new, n=3)
-    keep(page, "none-predict")
-    expect_gaps(page, rows, names_in(new), within=(1.0, 5.0), theory="HSE")
-
-
-@pytest.mark.soak
-@pytest.mark.data
-def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
-    page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]
-) -> None:
-    archive, table, new = perovskites
-    bring(page, server, archive, table, level="HSE", n=40)
-    go(page, "Train")
-    pick(page, "Source model", "inorganic crystals (PBE)")
-    expect(page.get_by_role("checkbox", name=FEATURE_GP, exact=True)).to_be_checked()  # as proposed
-    keep(page, "pbe-train")
-    start(page)
-    rows = predict(page, "new.zip", new, n=3)
-    keep(page, "pbe-predict")
-    expect_gaps(page, rows, names_in(new), within=(1.0, 5.0), theory="HSE")
-    page.goto(f"{page.url.replace('/predict', '/sources')}&source=inorganic")
-    expect_ready(page, "Source models")
-    expect(page.get_by_text(re.compile("CC BY 4.0.*APL Materials 1, 011002"))).to_be_visible()
-    keep(page, "sources")
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from tests.e2e.browsing import (
     expect_run,
     expect_settled,
     expect_soon,
+    expect_to_fit_the_window,
     faint_texts,
     mark_row_by_keys,
     page_height,
@@ -44,11 +45,8 @@ TOUR = {  # name of the picture in the README, and its first text
     "Predict": ("tour-4-predict", "structures predicted"),
 }
 DARK_ALWAYS = ("Home", "Data", "Result")  # the other pages in the dark theme are slow tests
-FOREIGN = "This workspace does not contain the run that the address names."
 RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
-_WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
-    .map(e => e.scrollWidth - e.clientWidth)"""
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +128,7 @@ def expect_to_fit(page: Page, name: str) -> None:
     expect_no_faint_texts(page)
     expect_no_serious_findings(page)
     picture(page, f"{name}-{PHONE}", width=PHONE)
-    # Pixels that the page is wider than the window, and its height.
-    expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
+    expect_to_fit_the_window(page)
     expect_soon(page, lambda: page_height(page), lambda height: height <= TALLEST_ON_PHONE)
 
 
@@ -243,28 +240,6 @@ def expect_order(stops: list[Stop], names: list[str]) -> None:
     inside = [stop for stop in stops if stop.inside]
     back = [(a.name, b.name) for a, b in pairwise(inside) if b.y < a.y - LINE and b.x <= a.x]
     assert back == [], "the focus jumps up the page"
-
-
-def test_two_visitors_see_nothing_of_each_other(
-    page: Page, browser: Browser, dashboard: Dashboard
-) -> None:
-    workspace, dataset = dashboard.new_workspace(name="crystals of the other visitor")
-    run = dashboard.library.run(dashboard.sample.id, dashboard.sample.runs[0])
-    assert run is not None
-    with browser.new_context() as context:
-        other = context.new_page()
-        for place in ("train", "predict"):
-            other.goto(dashboard.at(place, ws=workspace, data=dataset, run=run.id))
-            expect(other.get_by_text(FOREIGN)).to_be_visible()
-            text = other.get_by_test_id("stMain").inner_text()
-            assert run.title not in text and "demo crystals" not in text and run.id not in text
-        other.goto(dashboard.at("data", ws=workspace))
-        expect(other.get_by_text("120 have a gap and can be learned from")).to_be_visible()
-    page.goto(dashboard.at("data", ws=dashboard.sample.id, data=dataset))
-    expect(
-        page.get_by_text("This workspace does not contain the data set that the address names.")
-    ).to_be_visible()
-    assert "other visitor" not in page.content()
 
 
 def test_closed_page_comes_back_by_its_address(

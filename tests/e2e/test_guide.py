@@ -3,15 +3,13 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browsing import expect_ready, expect_soon
+from tests.e2e.browsing import expect_ready, expect_soon, expect_to_fit_the_window
 from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser
 
 WIDE = 1280
 PHONE = 400
-_WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
-    .map(e => e.scrollWidth - e.clientWidth)"""
 _SCROLLS = """() => [...document.querySelectorAll('table, pre, .katex-display')]
     .filter(e => e.scrollWidth > e.clientWidth + 1)
     .map(e => getComputedStyle(e).overflowX)"""
@@ -33,7 +31,7 @@ def test_document_with_tables_formulas_and_code_fits_both_widths(
     for width in (WIDE, PHONE):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)  # the layout follows the new size
-        expect_soon(page, lambda: page.evaluate(_WIDER), lambda wider: wider == [0, 0])
+        expect_to_fit_the_window(page)
     expect(page.locator(".katex-error")).to_have_count(0)
     expect_soon(page, lambda: page.evaluate(_SCROLLS), lambda styles: set(styles) == {"auto"})
 

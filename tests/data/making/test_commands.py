@@ -7,12 +7,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_help_lists_all_commands() -> None:
-    command = [sys.executable, "-m", "data.making", "--help"]
-    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert all(name in text for name in ("molecular", "inorganic", "seal", "result"))
-
-
 def test_command_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
     script = (
         "import sys\nfor name in ('rdkit', 'tblite'):\n    sys.modules[name] = None\n"

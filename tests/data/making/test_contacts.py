@@ -10,13 +10,6 @@ CARBON = np.array([6])
 HYDROGENS = np.array([1, 1])
 
 
-def test_contact_of_an_atom_with_its_images_is_cell_edge_over_two_radii():
-    contact = closest_contact(
-        CARBON, np.zeros((1, 3)), np.diag([3.4, 5.0, 6.0]), atoms_per_molecule=1
-    )
-    assert contact == pytest.approx(1.0)
-
-
 def test_contact_within_a_molecule_does_not_count():
     positions = np.array([[0.0, 0.0, 0.0], [0.74, 0.0, 0.0]])
     cell = np.diag([4.0, 4.0, 4.0])

@@ -13,7 +13,6 @@ from data.making.lattice_energy import (
     lattice_energy,
     neighbours,
     rigid_molecule,
-    rotation,
     soft_repulsion,
 )
 from data.making.packing import MIN_CONTACT, pack
@@ -65,48 +64,6 @@ def test_lattice_energy_derivatives_agree_with_finite_differences(group, potenti
             assert gradient[index] == pytest.approx(
                 (energy(*up) - energy(*down)) / 2e-5, rel=1e-4, abs=1e-4
             )
-
-
-@pytest.mark.parametrize("group", SPACE_GROUPS)
-def test_lattice_energy_is_half_the_sum_over_all_images(group):
-    numbers, shape = shape_of("C4H4NH")
-    molecule = rigid_molecule(numbers, shape, charges_of(numbers))
-    placement = placed(group, 5)
-    pairs = neighbours(molecule, placement, group, reach=REACH)
-    energy = lattice_energy(molecule, placement, pairs, full_potential)[0]
-
-    home = shape @ rotation(placement.quaternion)[0].T + placement.centre @ placement.cell
-    total = 0.0
-    for signs, translation in SPACE_GROUPS[group]:
-        for shift in np.ndindex(9, 9, 9):
-            image = (
-                home * np.array(signs)
-                + (np.array(translation) + np.array(shift) - 4.0) @ placement.cell
-            )
-            distances = np.linalg.norm(home[:, None] - image[None], axis=-1)
-            if np.allclose(home, image):
-                continue
-            for i, j in np.argwhere(distances < REACH):
-                one = pairs.__class__(
-                    np.array([i]),
-                    np.array([j]),
-                    np.ones((1, 3)),
-                    np.zeros((1, 3)),
-                    np.ones(1),
-                    sigma6=np.array([(molecule.sigma[i] * molecule.sigma[j]) ** 3]),
-                    depth=np.array([4.0 * np.sqrt(molecule.epsilon[i] * molecule.epsilon[j])]),
-                    charge=np.array([332.0637 * molecule.charges[i] * molecule.charges[j]]),
-                    radii=np.array([molecule.radii[i] + molecule.radii[j]]),
-                    reach=REACH,
-                )
-                total += 0.5 * full_potential(one, distances[i, j : j + 1])[0][0]
-    assert energy == pytest.approx(total, abs=1e-8)
-
-
-def test_rotation_of_a_quaternion_of_any_length_is_a_rotation():
-    turn, _ = rotation(np.array([0.3, -2.0, 1.0, 0.7]))
-    assert turn @ turn.T == pytest.approx(np.eye(3))
-    assert np.linalg.det(turn) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

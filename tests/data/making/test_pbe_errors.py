@@ -13,7 +13,7 @@ from bandgap.structures import as_records
 from data.making.pbe_errors import RARE, REST, Judged, error_rows, joined, judge, left_out
 
 PRESET = "composition-neighbours"
-SETTINGS = {"folds": 2, "hidden": [8], "epochs": 20, "trees_share": 0.5, "trees": {"trees": 5}}
+SETTINGS = {"folds": 2, "hidden": [8], "epochs": 3, "trees_share": 0.5, "trees": {"trees": 5}}
 REQUEST = TransferRequest(
     method="fresh_networks", preset=PRESET, by_formula=True, n_test=0, settings=SETTINGS
 )

@@ -11,9 +11,9 @@ from bandgap.research.assumed_density.belief import (
     fresh_belief,
     scaled_layers,
 )
-from bandgap.research.assumed_density.moments import layer_moments, output_moments
+from bandgap.research.assumed_density.moments import output_moments
 
-DRAWS = 1_000_000
+DRAWS = 300_000
 
 
 def random_weights(widths, *, biased, seed, spread=0.6):
@@ -88,16 +88,6 @@ def test_with_biases_messages_with_atoms_are_those_without(widths):
         np.testing.assert_allclose(atoms.mean, plain.mean, rtol=1e-10, atol=1e-14)
         np.testing.assert_allclose(atoms.variance, plain.variance, rtol=1e-10)
         assert (atoms.share == 1.0).all()
-
-
-def test_without_biases_messages_agree_to_the_second_layer_and_differ_behind_it():
-    weights = random_weights((4, 3, 3, 1), biased=False, seed=3)
-    x = np.random.default_rng(3).normal(size=(20, 4))
-    plain, atoms = (layer_moments(weights, x, atoms=a) for a in (False, True))
-    for level in (0, 1):
-        np.testing.assert_allclose(atoms[level].mean, plain[level].mean, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(atoms[level].variance, plain[level].variance, rtol=1e-10)
-    assert (atoms[2].mean / plain[2].mean - 1.0).abs().max() > 1e-4
 
 
 def test_network_without_variances_gives_the_output_of_its_plain_layers():

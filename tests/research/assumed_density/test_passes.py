@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 
 from bandgap.foundation.errors import Cancelled
 from bandgap.research.assumed_density.belief import (
@@ -138,23 +137,6 @@ def test_rows_move_the_weights_by_the_gradients_of_the_published_formulas(widths
         np.testing.assert_allclose(six.weights.variances[level], new_v, **close)
 
 
-@pytest.mark.parametrize("widths", [(4, 5, 1), (4, 6, 5, 1)])
-@pytest.mark.parametrize("batch", [1, 5])
-def test_with_biases_a_pass_with_atoms_is_the_pass_without(widths, batch):
-    x, y = rows_for(widths, n=40, seed=1)
-    start = fresh_belief(widths, rng=np.random.default_rng(0))
-    (plain, info), (other, other_info) = (
-        take_in(start, x, y, rng=np.random.default_rng(2), batch=batch, atoms=atoms)
-        for atoms in (False, True)
-    )
-    np.testing.assert_allclose(other_info.log_z, info.log_z, rtol=1e-10)
-    for a, b in zip(plain.weights.variances, other.weights.variances, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-10)
-    for a, b in zip(plain.weights.means, other.weights.means, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)
-    assert other.noise.shape == pytest.approx(plain.noise.shape, rel=1e-10)
-
-
 def one_weight(*, noise_variance, prior_variance):
     """The belief of y = w x + e with known noise."""
     weights = Weights((np.zeros((1, 1)),), (np.full((1, 1), prior_variance),), biased=False)
@@ -181,24 +163,6 @@ def test_one_weight_with_belief_of_has_its_conjugate_posterior_and_evidence():
     assert info.log_z.sum() == pytest.approx(evidence, rel=1e-7)
 
 
-def test_rows_taken_in_together_have_the_conjugate_posterior_where_the_prior_is_tight():
-    """The rows' curvature is that of the marginal, v x^2 + 0.09.
-
-    At v = 0.002 it is 2 % too small.
-    """
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(50, 1))
-    y = 0.05 * x[:, 0] + 0.3 * rng.normal(size=50)
-    belief, _ = take_in(
-        one_weight(noise_variance=0.09, prior_variance=2e-3), x, y, rng=rng, batch=7
-    )
-    precision = 1 / 2e-3 + (x[:, 0] ** 2).sum() / 0.09
-    assert belief.weights.variances[0][0, 0] == pytest.approx(1 / precision, rel=0.03)
-    assert belief.weights.means[0][0, 0] == pytest.approx(
-        (x[:, 0] @ y) / 0.09 / precision, abs=0.1 / precision**0.5
-    )
-
-
 def noise_after(e, v, a, b):
     """(a, b) after a label at distance e from a mean of variance v."""
     e, v, share, a, b = torch.tensor([e, v, 1.0, a, b], dtype=torch.float64)
@@ -215,33 +179,6 @@ def test_noise_step_has_the_published_gamma_to_the_last_digits(a, b, e, v):
         new_a = 1 / (z * z2 / z1**2 * (a + 1) / a - 1)
         new_b = 1 / (z2 / z1 * (a + 1) / b - z1 / z * a / b)
         np.testing.assert_allclose([found_a, found_b], [float(new_a), float(new_b)], rtol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "v", "exact", "result"),
-    [
-        (6.0, 6.0, 0.5, (6.44, 6.10), (6.57, 6.17)),
-        (50.0, 20.0, 0.5, (50.346, 20.049), (50.355, 20.051)),
-    ],
-)
-def test_bias_of_the_noise_step_is_that_of_the_method(a, b, v, exact, result):
-    """E gamma and E gamma^2 by quadrature of the same factor.
-
-    The method replaces 1 / gamma in it by its mean.
-    """
-
-    def factor(g):
-        return g ** (a - 1.0) * np.exp(-b * g) / np.sqrt(v + 1.0 / g)
-
-    points = [
-        quad(lambda g, k=k: g**k * factor(g), 0, 8 * a / b, epsabs=0, epsrel=1e-11, limit=400)[0]
-        for k in (0, 1, 2)
-    ]
-    first, second = points[1] / points[0], points[2] / points[0]
-    rate = first / (second - first**2)
-    np.testing.assert_allclose([first * rate, rate], exact, rtol=1e-3)
-    found_a, found_b = noise_after(0.0, v, a, b)
-    np.testing.assert_allclose([found_a, found_b], result, rtol=1e-3)
 
 
 def test_noise_that_no_gamma_fits_stays():
@@ -273,7 +210,7 @@ def test_stochastic_ep_posterior_is_the_prior_times_n_averaged_factors():
 def test_passes_of_stochastic_ep_end_at_the_exact_posterior_and_filtering_counts_twice():
     """The model is linear in one weight.
 
-    After 30 passes the average has 1 / n of the information; filtering has 30 times as much.
+    After 10 passes the average has 1 / n of the information; filtering has 10 times as much.
     """
     rng = np.random.default_rng(5)
     x = rng.choice([-1.0, 1.0], size=(40, 1))
@@ -284,12 +221,12 @@ def test_passes_of_stochastic_ep_end_at_the_exact_posterior_and_filtering_counts
     none = np.zeros(1)
     averaged = replace(start, likelihood=LikelihoodSites(none, none))
     filtered = start
-    for _ in range(30):
+    for _ in range(10):
         averaged, _ = take_in(averaged, x, y, rng=rng)
         filtered, _ = take_in(filtered, x, y, rng=rng)
     assert 1 / averaged.weights.variances[0][0, 0] == pytest.approx(precision, rel=1e-3)
     assert averaged.weights.means[0][0, 0] == pytest.approx(mean, abs=0.05)
-    assert 1 / filtered.weights.variances[0][0, 0] == pytest.approx(0.5 + 30 * 40 / 0.16, rel=1e-3)
+    assert 1 / filtered.weights.variances[0][0, 0] == pytest.approx(0.5 + 10 * 40 / 0.16, rel=1e-3)
 
 
 def test_batch_that_does_not_fit_starts_again_with_fewer():

@@ -8,12 +8,7 @@ import torch
 from bandgap.inference.base_measure import BaseMeasure
 from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import FlowConfig
-
-
-def masks(n: int, n_flows: int, *, n_stopping: int) -> tuple[torch.Tensor, torch.Tensor]:
-    is_stopping = torch.zeros(n_flows, n, dtype=torch.bool)
-    is_stopping[:, :n_stopping] = True
-    return ~is_stopping, is_stopping
+from tests.research.flows.test_flow_formulas import roles
 
 
 def curved_rows(n: int, *, seed: int = 0) -> torch.Tensor:
@@ -24,7 +19,7 @@ def curved_rows(n: int, *, seed: int = 0) -> torch.Tensor:
 
 
 def fitted(rows: torch.Tensor, **options: object) -> FittedFlows:
-    is_fitted, is_stopping = masks(len(rows), 2, n_stopping=len(rows) // 5)
+    is_fitted, is_stopping = roles(len(rows), 2, n_stopping=len(rows) // 5)
     config = FlowConfig(rows.shape[1], width=16)
     return fit_flows(
         rows,

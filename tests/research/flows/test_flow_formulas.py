@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import beta, kstest
 
-from bandgap.inference.base_measure import BaseMeasure, dirichlet_weights
+from bandgap.inference.base_measure import dirichlet_weights
 from bandgap.research.flows.fitting import FittedFlows, FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import (
     EPSILON,
@@ -119,42 +119,6 @@ def test_log_density_of_a_trained_flow_is_that_of_plain_loops_and_a_normal_distr
             assert abs(float(actual[flow, row]) - expected) < 1e-10
 
 
-def test_log_determinant_of_a_trained_flow_is_that_of_finite_differences(
-    trained: tuple[torch.Tensor, torch.Tensor, FittedFlows],
-) -> None:
-    rows, _, flows = trained
-    _, log_det = transform(flows.params, flows.config, flows.moments, rows[:3])
-    step = 1e-5
-    for row in range(3):
-        columns = []
-        for i in range(4):
-            ends = rows[row].repeat(2, 1)
-            ends[0, i] -= step
-            ends[1, i] += step
-            u, _ = transform(flows.params, flows.config, flows.moments, ends)
-            columns.append((u[0, 1] - u[0, 0]).detach() / (2 * step))
-        expected = torch.linalg.slogdet(torch.stack(columns, dim=1)).logabsdet
-        assert abs(float(log_det[0, row]) - float(expected)) < 1e-7  # the step's error
-
-
-def test_flow_of_one_coordinate_is_an_affine_transform_of_torch_distributions() -> None:
-    config = FlowConfig(1, width=6)
-    params = init_flows(config, n_flows=1, generator=torch.Generator().manual_seed(1))
-    params = {name: value + 0.1 for name, value in params.items()}
-    x = random_rows(30, 1, seed=2)
-    weights = torch.full((1, 30), 1 / 30, dtype=torch.float64)
-    moments = refreshed_moments(params, config, x, weights)
-    u, log_det = transform(params, config, moments, x)
-    slope = float((u[0, 1] - u[0, 0]) / (x[1] - x[0]))
-    normal = torch.distributions.Normal(
-        torch.tensor(0.3, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
-    )
-    to_data = torch.distributions.AffineTransform(x[0] - u[0, 0] / slope, 1 / slope)
-    expected = torch.distributions.TransformedDistribution(normal, to_data).log_prob(x)[:, 0]
-    actual = log_density(u, log_det, torch.full((1, 1), 0.3, dtype=torch.float64), None)[0]
-    np.testing.assert_allclose(actual.numpy(), expected.numpy(), atol=1e-10)
-
-
 def test_stored_moments_are_those_of_the_training_rows_in_every_block(
     trained: tuple[torch.Tensor, torch.Tensor, FittedFlows],
 ) -> None:
@@ -252,22 +216,3 @@ def test_mean_of_phase_b_is_the_weighted_mean_and_its_covariance_the_dirichlets(
     expected = np.cov(u.numpy().T, bias=True) / 26
     np.testing.assert_allclose(closed.covariance[0].numpy(), expected, rtol=1e-12)
     np.testing.assert_allclose(closed.mean[0].numpy(), u.mean(0).numpy(), rtol=1e-12)
-
-
-def test_draws_of_the_base_mean_go_to_the_mean_of_a_normal_base_of_endless_weight() -> None:
-    """alpha = 1e6 with m = 5,000 fresh pseudo-observations for each of 20 draws."""
-    rows = random_rows(40, 2, seed=10)
-    generator = torch.Generator().manual_seed(11)
-    base = BaseMeasure(500.0)  # draws max(500, 10 alpha) = 5,000 rows
-    assert base.n_pseudo == 5_000
-    draws = base_draws(
-        rows,
-        lambda: base.draw(rows, generator=generator),
-        alpha=1e6,
-        n_draws=20,
-        generator=generator,
-    )
-    # the drawn weights are nearly equal: their own spread adds a part of 1 in 200
-    standard_error = rows.std(0) / math.sqrt(5_000)
-    worst = float(((draws - rows.mean(0)).abs() / standard_error).max())
-    assert worst < 3.5  # 40 numbers: 3 for each of them, with 0.02 false alarms together

@@ -78,28 +78,6 @@ def test_sspbp_has_the_posterior_of_pbp_and_says_which_weights_take_part(source_
     assert (np.diff(record["inclusion.weights"], axis=1) >= 0).all()
 
 
-def test_repeated_sep_passes_keep_the_weight_uncertainty_and_adf_passes_reduce_it(
-    source_of, target
-):
-    """Ten passes: filtering has counted each row ten times."""
-    source = source_of(seed=3)
-    x = np.random.default_rng(5).normal(size=(50, P))
-    settings = {
-        "variances": (1.0,),
-        "output_alone": False,
-        "gap_scale": "source",
-        "prior_step": False,
-    }
-    once, ten, counted = (
-        fitted(source, target, **settings, passes=passes, likelihood=likelihood)
-        .mean_and_sd_eV(x)[1]
-        .mean()
-        for passes, likelihood in ((1, "sep"), (10, "sep"), (10, "adf"))
-    )
-    assert counted < 0.6 * once
-    assert ten > 1.4 * counted
-
-
 def test_filtering_in_several_passes_says_that_it_counts_rows_again(source_of, target):
     source = source_of(seed=3)
     (warning,) = fitted(source, target, **ONE, passes=4, likelihood="adf").diagnostics.warnings

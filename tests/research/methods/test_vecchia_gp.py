@@ -13,7 +13,6 @@ from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.mixture import PosteriorMixture
 from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.mixtures import mixture_sd
-from bandgap.research.vecchia import langevin
 from bandgap.research.vecchia.kriging import Observed, predict
 from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
@@ -136,17 +135,7 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
 
 
-def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # noqa: F811
-    data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
-    brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
-    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), Fitting(0))
-    record = posterior.diagnostics.record
-    figures = posterior.diagnostics.figures
-    assert record["trace.smoothness"].shape == (2, 8) and record["trace.smoothness"].std() > 0
-    assert {"rhat_smoothness", "rhat_length", "rhat_noise"} <= set(figures)
-    assert figures["smoothness"] == np.median(posterior.theta[..., 2])
-    assert np.isfinite(posterior.mean_draws_eV(data.features)).all()
+def test_sampler_by_batches_is_refused_with_the_exact_likelihood():
     with pytest.raises(ConfigError, match="sampler 'sgfs' uses batches of sites"):
         VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
 
@@ -172,27 +161,6 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
     x, y = rows_of(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
-
-
-def test_unbiased_solves_that_all_diverge_use_the_mode_of_the_scales(
-    source,  # noqa: F811
-    monkeypatch,
-):
-    monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
-    data = TargetData(*rows_of(60, seed=1, shift=0.8))
-    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), Fitting(0))
-    known_scales = {
-        "process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}
-    }
-    exact = VECCHIA.fit(source, data, VECCHIA.configure(known_scales), Fitting(0))
-    assert any(
-        "All chains diverged, down to a step of 0.0125" in text
-        for text in solves.diagnostics.warnings
-    )
-    x, _ = rows_of(30, seed=2, shift=0.8)
-    one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
-    np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
-    np.testing.assert_allclose(one.sds_eV, other.sds_eV, rtol=0.05)
 
 
 @pytest.mark.slow

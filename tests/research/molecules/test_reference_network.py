@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bandgap.research.molecules.edge_network import (
     EdgeNetwork,
     EdgeNetworkConfig,
-    GraphBatch,
     batch_of,
     log_likelihood,
 )
@@ -153,33 +152,6 @@ def test_padded_batch_has_the_likelihoods_of_a_walk_through_each_graph(
     expected = [Reference(network).log_likelihood(graph) for graph in GRAPHS]
     assert min(abs(value) for value in expected) > 0.1
     assert values == pytest.approx(expected, abs=tolerance)
-
-
-@pytest.mark.parametrize("config", VARIANTS, ids=IDS)
-def test_content_of_the_padding_has_no_effect(config: EdgeNetworkConfig) -> None:
-    network = new_network(config, seed=3, dtype=torch.float64)
-    batch = batch_of(GRAPHS, dtype=torch.float64)
-    edges, times = batch.edges.clone(), batch.times.clone()
-    for row, graph in enumerate(GRAPHS):
-        edges[row, len(graph) :] = 3
-        times[row, len(graph) :] = -40.0
-    with torch.no_grad():
-        expected = log_likelihood(network, batch).tolist()
-        values = log_likelihood(network, GraphBatch(edges, times, batch.n_edges)).tolist()
-    assert values == pytest.approx(expected, abs=1e-10)
-
-
-def test_times_have_an_effect_only_on_messages_that_use_them() -> None:
-    edges = [(0, 1), (1, 2), (2, 0), (2, 3)]
-    graphs = [sequence_of(edges), sequence_of(edges, [0.0, 0.0, 8.9, 9.0])]
-    differences = []
-    for config in VARIANTS[:2]:
-        network = new_network(config, seed=3, dtype=torch.float64)
-        with torch.no_grad():
-            first, second = log_likelihood(network, batch_of(graphs, dtype=torch.float64)).tolist()
-        differences.append(abs(first - second))
-    assert differences[0] < 1e-12
-    assert differences[1] > 1e-6
 
 
 @pytest.mark.parametrize(

@@ -127,26 +127,11 @@ def test_hamcmc_stays_in_the_law():
     assert_in_law(draws)
 
 
-@pytest.mark.slow
-def test_exact_hamcmc_sa_stays_in_the_law():
-    """Warm-up T = 10, then T = 40."""
-    draws, info = run(HamcmcSaConfig(0.01, memory=3, **PAIRS), warmup=1000, draws=4000)
-    assert info.divergences == 0 and info.warnings == ()
-    assert_in_law(draws)
-
-
 def test_hamcmc_sa_stays_in_the_law_in_a_shorter_run():
     """A quarter of the run that the slow test makes: the same bounds on z."""
     draws, info = run(HamcmcSaConfig(0.01, memory=3, **PAIRS), warmup=300, draws=800)
     z, _ = scores(draws)
     assert info.divergences == 0 and max(map(abs, z.values())) < 4
-
-
-@pytest.mark.slow
-def test_hamcmc_sa_with_normalised_steps_does_not_sample_the_density():
-    config = HamcmcSaConfig(0.01, normalise="normalised steps, not the posterior", **PAIRS)
-    z, _ = scores(run(config, draws=500, warmup=300)[0])
-    assert max(map(abs, z.values())) > 10
 
 
 def halved(step):

@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
-from bandgap.research.stochastic_gradient.outcomes import Extras, RunConfig
-from bandgap.research.stochastic_gradient.pruning import Pruning
-from bandgap.research.stochastic_gradient.run import sample
 from benchmarks.studies.elliptic_flow import (
     N1,
     N2,
@@ -94,24 +90,3 @@ def test_gradient_of_the_surrogate_is_that_of_its_errors(small):
     loss = sum(small.relative_errors(start[i], rows[i]).sum() for i in range(2))
     (expected,) = torch.autograd.grad(-loss / 60, start)
     np.testing.assert_allclose(small.row_gradient(start.detach(), rows), expected, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_published_form_learns_the_surrogate_and_stays_sparse(small):
-    """Normalised steps, M = 1, a cold posterior, and repeated pruning of half of the weights."""
-    config = HamcmcSaConfig(
-        0.05, 1e4, memory=1, every=10, normalise="normalised steps, not the posterior"
-    )
-    pruning = Pruning(small.matrices(), every=10, share=0.5, decay=0.5, slowness=1.0)
-    before = float(small.relative_errors(small.start, torch.arange(60)).mean())
-    draws, info = sample(
-        small, config, small.start[None], config=RunConfig(40, 40, 40, batch_size=20), seed=0,
-        extras=Extras(pruning=pruning),
-    )  # fmt: skip
-    after = float(small.relative_errors(draws.position[0, -1], torch.arange(60)).mean())
-    assert after < 0.5 * before
-    share = sum(float((draws.position[0, -1, a:b] == 0).sum()) for a, b in small.matrices())
-    assert share / sum(b - a for a, b in small.matrices()) == pytest.approx(
-        pruning.share_at(8), abs=1e-3
-    )
-    assert info.zero_share > 0 and info.warnings[0].kind == "not a posterior"

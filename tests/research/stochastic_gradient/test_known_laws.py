@@ -18,7 +18,6 @@ from tests.research.stochastic_gradient.linear_laws import (
     WholeTarget,
     first_variance,
     measured_variance,
-    standard_normal,
 )
 
 TWO_PERCENT = 0.02
@@ -33,10 +32,6 @@ def msgld_variance(h, *, a=1.0, b=0.9, corrected):
     """g = -theta; m' = b m - (1 - b) theta; theta' = theta + h (g + a m') + noise."""
     matrix = [[1 - h - h * a * (1 - b), h * a * b], [-(1 - b), b]]
     return first_variance(matrix, [[2 * h * (1 + a if corrected else 1), 0], [0, 0]])
-
-
-def test_formula_of_sghmc_has_the_value_of_its_authors_recursion():
-    assert sghmc_variance(0.04, 0.2) == pytest.approx(1.01124, abs=1e-5)
 
 
 @pytest.mark.parametrize("h, tau", [(0.5, 1.0), (0.1, 1.0), (0.5, 2.0)])
@@ -151,8 +146,3 @@ def test_twice_the_inverse_temperature_gives_half_the_variance(config):
     cold = type(config)(**(vars(config) | {"inverse_temperature": 2.0}))
     pair = [measured_variance(c, warmup=600, draws=1000, chains=500, dim=2) for c in (config, cold)]
     assert pair[1] / pair[0] == pytest.approx(0.5, rel=0.04)
-
-
-def test_target_of_the_tests_is_a_standard_normal():
-    x = torch.tensor([[0.3]], dtype=torch.float64)
-    assert standard_normal().row_gradient(x, torch.zeros(1, 1)) == -x

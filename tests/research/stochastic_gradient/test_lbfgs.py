@@ -51,10 +51,9 @@ def pairs_of(kind, *, chains=4, dtype=torch.float64):
 
 
 def dense(s, y, *, delta=DELTA, r=R):
-    """B, G = B^-1 and the damped ybar of pairs (M, D), oldest first, by the BFGS recursions."""
+    """G = B^-1 of pairs (M, D), oldest first, by the BFGS recursion, and which are damped."""
     sy = float(s[-1] @ y[-1])
     gamma = max(float(y[-1] @ y[-1]) / sy, delta) if sy > 0 else delta
-    b = gamma * np.eye(len(s[0]))
     g = np.eye(len(s[0])) / gamma
     b0 = gamma * np.eye(len(s[0]))
     damped = []
@@ -65,26 +64,12 @@ def dense(s, y, *, delta=DELTA, r=R):
         bar = theta * change + (1 - theta) * b0 @ step_
         damped.append(theta != 1.0)
         assert step_ @ bar == pytest.approx(max(sy, r * gamma * step_ @ step_), rel=1e-12)
-        b = (
-            b
-            + np.outer(bar, bar) / (bar @ step_)
-            - np.outer(b @ step_, b @ step_) / (step_ @ b @ step_)
-        )
         projection = np.eye(len(step_)) - np.outer(step_, bar) / (step_ @ bar)
         g = projection @ g @ projection.T + np.outer(step_, step_) / (step_ @ bar)
-    return b, g, damped
+    return g, damped
 
 
 KINDS = ("exact", "noisy", "noise")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_recursions_of_the_reference_are_inverse_to_each_other(kind):
-    pairs = pairs_of(kind)
-    for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True):
-        b, g, _ = dense(s, y)
-        np.testing.assert_allclose(b @ g, np.eye(D), atol=1e-9)
-        assert np.linalg.eigvalsh(b).min() > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +81,7 @@ def test_products_and_factors_are_those_of_the_dense_matrix(kind, dtype, toleran
     root = torch.stack([root_times(f, e.expand(4, D)) for e in eye], -1).double().numpy()
     wide = pairs_of(kind)
     for chain in range(4):
-        expected = dense(wide.s[chain].numpy(), wide.y[chain].numpy())[1]
+        expected = dense(wide.s[chain].numpy(), wide.y[chain].numpy())[0]
         scale = 1.0 if dtype == torch.float64 else np.abs(expected).max()
         assert np.abs(g[chain] - expected).max() <= tolerance * scale
         assert np.abs(root[chain] @ root[chain].T - expected).max() <= tolerance * scale
@@ -105,7 +90,7 @@ def test_products_and_factors_are_those_of_the_dense_matrix(kind, dtype, toleran
 def test_share_of_damped_pairs_is_that_of_the_reference():
     pairs = pairs_of("noise")
     expected = [
-        np.mean(dense(s, y)[2]) for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True)
+        np.mean(dense(s, y)[1]) for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True)
     ]
     damped = factor(pairs, delta=DELTA, r=R).damped
     np.testing.assert_allclose(damped.numpy(), expected)
@@ -128,7 +113,7 @@ def test_memory_that_is_not_full_gives_the_matrix_of_its_pairs():
     f = factor(pairs, delta=DELTA, r=R)
     v = torch.ones(4, D, dtype=torch.float64)
     for chain in range(4):
-        g = dense(full.s[chain, :2].numpy(), full.y[chain, :2].numpy())[1]
+        g = dense(full.s[chain, :2].numpy(), full.y[chain, :2].numpy())[0]
         np.testing.assert_allclose(inverse_times(f, v)[chain], g @ np.ones(D), atol=1e-12)
 
 
@@ -150,7 +135,7 @@ def average_of(config, count):
         s = rng.normal(size=(4, config.memory, D))
         y = s @ curvature(seed=k) + 2 * rng.normal(size=s.shape)
         average = with_matrix(config, average, Pairs(torch.from_numpy(s), torch.from_numpy(y)))
-        new = np.mean([dense(s[c], y[c], delta=config.least_curvature)[1] for c in range(4)], 0)
+        new = np.mean([dense(s[c], y[c], delta=config.least_curvature)[0] for c in range(4)], 0)
         g = (1 - config.omega_at(k)) * g + config.omega_at(k) * new
     return average, g
 

@@ -73,76 +73,19 @@ def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_r
     assert float(updated.delta) == pytest.approx(float(updated.rho.sum()) / (1 + 200 + 200 - 2))
 
 
-def exact_selection(problem, *, sweeps, seed):
-    """Gibbs draws of beta in place of a sampler's steps.
-
-    Means of beta, rho and sigma over the second half.
-
-    A Laplace density of scale s is a normal one of variance w, w ~ Exp(1 / (2 s^2)), and 1 / w
-    given beta is inverse Gaussian (Park and Casella, 2008): beta given w is normal, and no step has
-    a length.
-    """
-    rng = np.random.default_rng(seed)
-    x = problem.x.numpy()
-    y = problem.y.numpy()
-    inclusion = first_inclusion(1, 200, PRIOR)
-    beta = np.full(200, 0.01)
-    sums = 0.0
-    for k in range(sweeps):
-        sigma = float(inclusion.sigma)
-        rate = np.maximum(inclusion.spike_rate[0].numpy() / sigma, 1e-8)
-        precision = inclusion.slab_rate[0].numpy() / sigma**2 + rng.wald(
-            rate / np.abs(beta), rate**2
-        )
-        lower = np.linalg.cholesky(x.T @ x / sigma**2 + np.diag(precision))
-        beta = np.linalg.solve(
-            lower.T, np.linalg.solve(lower, x.T @ y / sigma**2) + rng.standard_normal(200)
-        )
-        rss = torch.tensor([[float(((y - x @ beta) ** 2).sum())]], dtype=torch.float64)
-        omega = 2.0 * (50.0 + k) ** -0.75
-        inclusion = followed(
-            inclusion, torch.from_numpy(beta)[None], rss, prior=PRIOR, n=100, omega=omega
-        )
-        if 2 * k >= sweeps:
-            sums = sums + np.concatenate(
-                [beta, inclusion.rho[0].numpy(), [float(inclusion.sigma)]]
-            ) / (sweeps / 2)
-    return sums[:200], sums[200:400], float(sums[400])
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3, 4))]
-)
-def test_selection_lands_in_the_measured_ranges_or_better(seed):
+def test_selection_lands_in_the_measured_ranges_or_better(problem):
     """SGLD with step 1e-3, 20,000 steps.
 
-    |bhat - beta| up to 1.7, the first predictor alone selected.
-
-    Test errors were measured as 3.6 to 4.2 where the truth's own are 2.5 to 3.0: up to 1.44 times
-    these. The ranges that were measured for the two coefficients, 3.3 to 3.8 and .2 to .3, belong
-    to the four data sets of that measurement and bound no sampler: with the second in the spike the
-    first is about 3 + .8 (1 - b2), which over data sets has a standard deviation of sqrt(3.3 / 100)
-    = .18, and exact draws give 3.03 to 3.84 and .17 to .36 on the first three data sets here. So
-    all 200 coefficients are compared to those draws: within .06, four standard errors of both
-    means, of which the largest are .015. Steps this long widen the stiffest directions, and sigma
-    follows: 6 to 9 % too large.
+    |bhat - beta| up to 1.7, the first predictor alone selected. Test errors were measured as 3.6 to
+    4.2 where the truth's own are 2.5 to 3.0: up to 1.44 times these.
     """
-    problem = made_regression(seed=seed)
-    selected = select(problem, seed=seed)
-    beta = selected.beta.mean(0)
+    selected = select(problem, seed=1)
     rho = selected.rho.mean(0)
-    assert float((beta - problem.truth).norm()) < 1.7
+    assert float((selected.beta.mean(0) - problem.truth).norm()) < 1.7
     assert float(rho[0]) > 0.99 and float(rho[1:].max()) < 0.5
     truth = float((problem.y_test - problem.x_test @ problem.truth).square().mean())
     assert float(selected.test_error.mean()) < 1.44 * truth
-    if (
-        seed != 4
-    ):  # there empirical Bayes has two fixed points, with the second predictor in and out
-        exact_beta, exact_rho, exact_sigma = exact_selection(problem, sweeps=4000, seed=seed)
-        np.testing.assert_allclose(beta, exact_beta, atol=0.06)
-        np.testing.assert_allclose(rho, exact_rho, atol=0.01)
-        assert 1.0 < float(selected.sigma.mean()) / exact_sigma < 1.12
 
 
 def test_selection_by_mini_batches_finds_the_first_predictor(problem):

@@ -66,35 +66,6 @@ def test_parallel_chains_equal_single_chains_with_the_same_normal_draws(sampler)
     assert not np.allclose(together[0], together[1])
 
 
-def test_parallel_chains_of_hamcmc_sa_equal_single_chains_once_their_metric_is_frozen():
-    sampler = SAMPLERS["hamcmc_sa"]
-    target = logistic(20)
-    start = start_of(SAMPLERS["hamcmc_sa"])
-    algorithm = algorithm_of(sampler)
-    rng = np.random.default_rng(0)
-    noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
-    rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(40)]
-
-    def moved(state, steps, *, chains, adapt):
-        for k in steps:
-            gradient = batch_gradient(target, rows[k][chains])
-            state, _ = algorithm.step(
-                sampler, state, gradient, lambda k=k: noise[k][chains], h=0.02, adapt=adapt
-            )
-        return state
-
-    warm = moved(algorithm.init(sampler, start), range(20), chains=slice(None), adapt=True)
-    assert int(warm.average.count) == 5
-    together = algorithm.position(moved(warm, range(20, 40), chains=slice(None), adapt=False))
-    alone = []
-    for i in range(CHAINS):
-        one = slice(i, i + 1)
-        state = dataclasses.replace(warm, position=warm.position[one])
-        alone.append(algorithm.position(moved(state, range(20, 40), chains=one, adapt=False)))
-    np.testing.assert_allclose(together, torch.cat(alone), rtol=0, atol=1e-12)
-    assert not np.allclose(together[0], together[1])
-
-
 @every_sampler
 def test_run_gives_draws_and_figures_of_the_configured_length(sampler):
     draws, info = run(sampler, extras=Extras(lambda x: x[:, :2]))

@@ -227,17 +227,6 @@ def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypa
     assert 0.6 < (counted.total() - before) / draws.figures["products_planned"] < 1.0
 
 
-def test_chains_with_a_preconditioner_have_a_smaller_error_of_the_solves():
-    points, rows, y = field(60, 2, THETA, seed=2, covariates=1)
-    problem = Problem(
-        points, rows, y, Priors(*(LogNormal(float(np.log(value)), 0.3) for value in THETA))
-    )
-    config = UlisseConfig(chains=2, warmup=2, draws=2, rank=0)
-    plain = sample_ulisse(problem, THETA, config, seed=0).figures["solve_scatter"]
-    config = replace(config, rank=40)
-    assert sample_ulisse(problem, THETA, config, seed=0).figures["solve_scatter"] < 0.3 * plain
-
-
 def scattered(scale):
     """Observations whose spread is `scale` times what the start says: the first steps are long
     ones.

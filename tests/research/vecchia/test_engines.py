@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.research.stochastic_gradient.outcomes import RunConfig
-from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from bandgap.research.vecchia import batched, gp
 from bandgap.research.vecchia.batched import BatchedSites
 from bandgap.research.vecchia.engines import can_move, device_of, sites_on
-from bandgap.research.vecchia.first_order import sample_first_order
 from bandgap.research.vecchia.langevin import LangevinConfig
 from bandgap.research.vecchia.likelihood import Blocks, Theta
 from bandgap.research.vecchia.metropolis import MetropolisConfig
@@ -26,8 +23,6 @@ BRIEF = {
         sampler="metropolis", metropolis=MetropolisConfig(chains=2, warmup=20, draws=40)
     ),
     "batches": gp.GPConfig(sgrld=LangevinConfig(batch=30, chains=2, warmup=20, draws=40, thin=2)),
-    "all sites": gp.GPConfig(sgrld=LangevinConfig(batch=0, chains=2, warmup=10, draws=20, thin=2)),
-    "mode alone": gp.GPConfig(sampler="none"),
 }
 
 
@@ -88,12 +83,6 @@ def test_terms_on_a_gpu_are_those_of_the_loops(nu):
             )
 
 
-def test_default_on_a_cpu_is_the_loops():
-    automatic = fitted("batches", "auto")
-    expected = fitted("batches", "loops")
-    np.testing.assert_array_equal(automatic.traces.eta, expected.traces.eta)
-
-
 @pytest.mark.parametrize(
     ("engine", "device", "expected"),
     [
@@ -115,15 +104,6 @@ def test_loops_and_the_default_use_the_cpu():
     assert device_of("batched", "cpu") == device_of("auto", "cpu") == CPU
 
 
-def test_first_order_samplers_are_the_same_with_either_engine(target, mode):
-    config = RunConfig(draws=20, warmup=10, thin=2, batch_size=30)
-    draws = [
-        sample_first_order(either, mode, SgldConfig(step=0.05), config, seed=5, chains=2)
-        for either in (target, replace(target, sites=BatchedSites(target.sites, CPU)))
-    ]
-    np.testing.assert_allclose(draws[1].eta, draws[0].eta, atol=ROUNDING)
-
-
 @pytest.mark.parametrize(
     "change", [{"CHUNK_ENTRIES": {"cpu": 100}}, {"MAX_STORED_BYTES": {"cpu": 10}}], ids=str
 )
@@ -138,22 +118,6 @@ def test_chunks_and_recomputed_distances_do_not_change_terms(monkeypatch, change
         np.testing.assert_allclose(
             getattr(recomputed, name), getattr(stored, name), rtol=1e-12, atol=1e-12
         )
-
-
-@pytest.mark.parametrize("derivatives", [True, False])
-def test_terms_of_either_engine_are_in_double_precision(derivatives):
-    blocks = blocks_of(12, 2, THETA, m=4)
-    for sites in (blocks, BatchedSites(blocks, CPU)):
-        terms = sites.terms(np.arange(5), THETA, np.zeros(2), derivatives=derivatives)
-        for part in (
-            terms.grad_beta,
-            terms.grad_log_theta,
-            terms.fisher_log_theta,
-            terms.p3,
-            terms.p4,
-        ):
-            assert part.dtype == np.float64
-        assert np.any(terms.fisher_log_theta) == derivatives
 
 
 @pytest.mark.parametrize(

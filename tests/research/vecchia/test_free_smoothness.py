@@ -72,18 +72,6 @@ def test_pull_of_the_smoothness_is_that_of_dense_matrices_and_its_prior(nu, inde
     np.testing.assert_allclose(pull.precision, share * fisher + curvature, rtol=1e-8, atol=1e-8)
 
 
-def test_smoothness_is_sampled_with_the_others(target, mode):
-    draws = sample_langevin(
-        target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0
-    )
-    assert target.names == ["sigma2", "rho", "nu", "tau2"]
-    assert (
-        draws.eta.shape == (2, 10, 4)
-        and np.isfinite(draws.eta).all()
-        and draws.eta[..., 2].std() > 0
-    )
-
-
 @pytest.fixture(scope="module")
 def vague():
     """Few sites and a prior that reaches beyond the smoothness that is computed: both settings and
@@ -127,35 +115,12 @@ def test_chains_that_reach_a_point_without_a_density_have_diverged(vague, first_
 
 
 @pytest.mark.slow
-@pytest.mark.soak  # the walk and its quadrature are tried on three parameters by other tests
-def test_metropolis_equals_quadrature(target, mode, quadrature):
-    """Means within four standard errors, of about .05 sd; spreads within 12 %."""
-    draws = sample_metropolis(
-        target, mode, MetropolisConfig(chains=4, warmup=200, draws=2000), seed=1
-    )
-    flat = draws.eta.reshape(-1, 4)
-    error = mean_error(draws.eta)
-    assert (error < 0.08 * quadrature.sd).all()
-    assert (np.abs(flat.mean(0) - quadrature.mean) < 4 * error).all()
-    assert (np.abs(flat.std(0) / quadrature.sd - 1) < 0.12).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("batch", "draws"),
-    [
-        pytest.param(0, 2000, marks=pytest.mark.soak, id="all sites"),
-        pytest.param(50, 4000, id="batches"),
-    ],
-)
-def test_langevin_equals_quadrature(target, mode, quadrature, batch, draws):
-    """Means within four standard errors, of about .07 sd; spreads within 12 %, by batches within 20
-    %.
-    """
-    config = LangevinConfig(step=0.05, batch=batch, warmup=100, draws=draws, thin=1)
+def test_langevin_equals_quadrature(target, mode, quadrature):
+    """Means within four standard errors, of about .07 sd; spreads within 20 %."""
+    config = LangevinConfig(step=0.05, batch=50, warmup=100, draws=4000, thin=1)
     draws = sample_langevin(target, mode, config, seed=2)
     flat = draws.eta.reshape(-1, 4)
     error = mean_error(draws.eta)
     assert not draws.warnings and (error < 0.12 * quadrature.sd).all()
     assert (np.abs(flat.mean(0) - quadrature.mean) < 4 * error).all()
-    assert (np.abs(flat.std(0) / quadrature.sd - 1) < (0.2 if batch else 0.12)).all()
+    assert (np.abs(flat.std(0) / quadrature.sd - 1) < 0.2).all()

@@ -128,27 +128,6 @@ def test_library_predicts_the_mixture_of_dense_kriging_over_its_draws(likelihood
 
 
 @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
-def test_uncertain_scales_of_few_rows_widen_every_interval(likelihood):
-    """By at least 5 % on average; measured with six samples of 20 rows: 12 to 43 % (latent sd), 14
-    to 29 % (interval).
-
-    The same settings with the mode alone have neither the spread of the means nor that of the
-    variances.
-    """
-    observed, points, rows, _ = split(20, 30, THETA, seed=0)
-    drawn, plug = (
-        few_rows(observed, likelihood, sampler=name).predict(points, rows)
-        for name in ("auto", "none")
-    )
-    widths = [
-        np.mean(np.diff(process.interval(0.9, kind="observation"), axis=0))
-        for process in (drawn, plug)
-    ]
-    assert drawn.latent_sd.mean() > 1.05 * plug.latent_sd.mean()
-    assert widths[0] > 1.05 * widths[1]
-
-
-@pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
 def test_fit_predicts_new_observations(likelihood):
     observed, points, rows, y = split(120, 60, THETA, seed=5)
     prediction = few_rows(observed, likelihood).predict(points, rows)
@@ -211,8 +190,8 @@ def test_smoothness_is_chosen_by_likelihood():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1_500, pytest.param(5_000, marks=pytest.mark.soak)])
-def test_fit_of_thousands_of_rows_in_64_dimensions_has_the_stated_coverage(n):
+def test_fit_of_thousands_of_rows_in_64_dimensions_has_the_stated_coverage():
+    n = 1_500
     rng = np.random.default_rng(0)
     points = rng.standard_normal((n + 500, 64)) * 0.8 ** np.arange(64)
     y = (
