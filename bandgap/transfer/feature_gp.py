@@ -113,7 +113,7 @@ METHOD: Final = Method(
         "A Gaussian process on the source model's features and gradients and on the descriptor."
     ),
     duration="seconds for 200 crystals; about a minute for 1,000",
-    cost=Cost(0.2, 0.5),
+    cost=Cost(0.2, 0.5, thousand_s=20, matrices=11),
     config=FeatureGPConfig,
     fit=fit,
     together=True,
