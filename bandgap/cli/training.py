@@ -214,7 +214,8 @@ def _transferred(
     # Imported after the inputs were checked, because they import torch.
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.proposal import method_and_levels
-    from bandgap.runs.transfer import transfer_run
+    from bandgap.runs.transfer import n_to_learn, transfer_run
+    from bandgap.transfer import get_method
 
     set_threads()
     method, levels, proposal = method_and_levels(
@@ -228,6 +229,8 @@ def _transferred(
     )
     if proposal is not None:
         print_note(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
+    if note := get_method(method).note_on_size(n_to_learn(request, data)):
+        print_note(note)
     return transfer_run(
         source_folder,
         data,

@@ -112,16 +112,23 @@ def data_bytes() -> int | None:
     return _status_bytes("VmData:")
 
 
+def usable_bytes() -> int | None:
+    """Return `MEMORY_SHARE` of the machine's memory (Linux), None if unknown."""
+    if sys.platform != "linux":
+        return None
+    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
 def limit_memory(n_bytes: int) -> None:
     """Refuse this process, and processes that it starts, more memory than this (Linux).
 
-    The limit is at most `MEMORY_SHARE` of the machine's memory.
+    The limit is at most `usable_bytes`.
     """
-    if sys.platform != "linux":
+    most = usable_bytes()
+    if most is None:
         return
     import resource
 
-    most = int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
         resource.setrlimit(resource.RLIMIT_DATA, (min(n_bytes, most), hard))

@@ -249,6 +249,7 @@ def prepare(
     refuse_tight_binding_gaps(levels, data.level_of_theory)
     descriptor = named_descriptor(request.preset, request.species, data.records, data.gaps_eV)
     origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
+    origin.method.note_on_size(n_to_learn(request, data))
     config = origin.method.configure(request.settings)
     of_source = origin.sources is not None
     choice: dict[str, Any] = {
@@ -277,6 +278,15 @@ def prepare(
         table=table,
         facts=table.facts(n_given=len(data.records), of_source=of_source),
     )
+
+
+def n_to_learn(request: TransferRequest, data: LabelledSet) -> int:
+    """Return how many structures are learned from if all that have a gap can be described."""
+    n_labelled = int(np.isfinite(data.gaps_eV).sum())
+    n_test = request.n_test
+    if n_test is None:
+        n_test = round(DEFAULT_TEST_SHARE * n_labelled)
+    return min(request.n or n_labelled - n_test, n_labelled)
 
 
 def split_rows(

@@ -19,6 +19,8 @@ RIDGE: Final = "last_layer_ridge"
 FINE_TUNING: Final = "fine_tune"
 GAUSSIAN_PROCESS: Final = "gaussian_process"
 KERNEL_RIDGE: Final = "kernel_ridge"
+TREES: Final = "gradient_boosting"
+FOREST: Final = "random_forest"
 
 ROLE_TEXTS: Final[Mapping[Role, str]] = {
     "Recommended": "Proposed for your crystals.",
@@ -73,6 +75,8 @@ def method_cards(target: Target, proposal: Proposal) -> list[MethodCard]:
             second, other_methods[0] = "Shows layers", LAYERS
         elif target.has_many_rows:
             other_methods[0] = RIDGE
+    elif target.has_many_rows:
+        other_methods = [TREES, FOREST]
     roles: tuple[Role, ...] = ("Recommended", second, "Baseline")
     levels: list[ElectronLevels] = [proposal.levels]
     if proposal.levels == MOLECULES:

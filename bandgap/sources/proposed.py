@@ -38,6 +38,7 @@ NON_METALS: Final = frozenset(["H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl
 LAYERS: Final = "btl_pcp_pe"
 FEATURES: Final = "feature_gp"
 WITHOUT_SOURCE: Final = "stacking"
+NETWORKS: Final = "fresh_networks"  # of the methods without a source, for many rows
 
 
 @dataclass(frozen=True)
@@ -230,10 +231,10 @@ def propose(
     """
     if transfers is None:
         transfers = knows_most(n_known, target.total)
-    if transfers and target.has_many_rows:
+    if target.has_many_rows:
         return Proposal(
-            True,
-            LAYERS,
+            transfers,
+            LAYERS if transfers else NETWORKS,
             "none",
             f"More than {MAX_ROWS:,} structures are to be learned from, for which a Gaussian "
             "process on all of them takes too much memory and time.",

@@ -116,7 +116,7 @@ METHOD: Final = Method(
     summary="An exact Gaussian process on the descriptor, without the source model.",
     references=(citations.GAUSSIAN_PROCESSES,),
     duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
-    cost=Cost(0.2, 0.5),
+    cost=Cost(0.2, 0.5, thousand_s=10, matrices=14),
     config=GaussianProcessConfig,
     fit=fit,
     levels=True,

@@ -107,7 +107,7 @@ METHOD: Final = Method(
     ),
     references=(citations.MBTR,),
     duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
-    cost=Cost(0.2, 0.5),
+    cost=Cost(0.2, 0.5, thousand_s=10, matrices=7),
     config=KernelRidgeConfig,
     fit=fit,
     levels=True,

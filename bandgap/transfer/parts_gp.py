@@ -64,7 +64,7 @@ METHOD: Final = Method(
     ),
     references=(citations.GAUSSIAN_PROCESSES,),
     duration="seconds for 200 crystals; about half a minute for 1,000",
-    cost=Cost(0.4, 1.2),
+    cost=Cost(0.4, 1.2, thousand_s=30, matrices=10),
     config=PartsGPConfig,
     fit=fit,
     levels=True,

@@ -97,7 +97,7 @@ METHOD: Final = Method(
         citations.JACKKNIFE,
     ),
     duration="about 10 seconds for 200 crystals, a minute for 1,000",
-    cost=Cost(6, 9),
+    cost=Cost(6, 9, thousand_s=60, matrices=10),
     config=StackingConfig,
     fit=fit,
     levels=True,

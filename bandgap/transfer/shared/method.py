@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import Settings, from_dict
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import BudgetError, InputError
+from bandgap.foundation.machine import usable_bytes
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
@@ -34,6 +35,9 @@ RESEARCH_HEADING: Final = (
     "Research methods: kept for their papers and for those who study methods; nothing proposes them"
 )
 MIN_ROWS = 5
+LONG_H = 1 / 6  # of a fit whose time is said before it starts
+# Methods whose time and memory grow with the number of rows: without and with a source.
+MANY_ROWS: Final = ("fresh_networks", "last_layer_pcp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +228,29 @@ class Method:
         if baseline is None:
             return posterior
         return with_baseline(posterior, baseline, seed=fitting.seed)
+
+    def note_on_size(self, n: int) -> str:
+        """Return what a fit to n rows takes and what fits instead, "" if it is short.
+
+        Raises BudgetError if its matrices do not fit into the memory of this machine.
+        """
+        hours = self.cost.seconds(n, None) / 3600
+        n_bytes = 8 * self.cost.matrices * n**2
+        usable = usable_bytes()
+        is_too_large = usable is not None and n_bytes > usable
+        other = MANY_ROWS[self.transfers]
+        if self.name == other or (hours < LONG_H and not is_too_large):
+            return ""
+        needs = f"{self.name} with {n:,} structures takes about {hours:.1f} hours of one core."
+        if n_bytes:
+            needs = (
+                f"{needs[:-1]} and {n_bytes / 1e9:.1f} GB of memory. The time grows with the cube "
+                "of their number, the memory with the square."
+            )
+        remedy = f"Learn from fewer (--n), or by {other}, which takes minutes."
+        if is_too_large:
+            raise BudgetError(f"{needs} This machine has {(usable or 0) / 1e9:.1f} GB. {remedy}")
+        return f"{needs} {remedy}"
 
     @property
     def heading(self) -> str:

@@ -5,6 +5,7 @@ import pytest
 from bandgap.sources.measured_errors import MEAN_GAP_RMSE_EV, error_of
 from bandgap.sources.method_cards import basis_sentence, method_cards
 from bandgap.sources.proposed import Target, propose
+from bandgap.transfer import METHODS
 
 ORGANIC = {("C", "H", "N"): 20}
 PEROVSKITES = {("C", "H", "I", "N", "Pb"): 20}
@@ -38,10 +39,18 @@ def test_cards_are_three_methods_with_errors_of_the_same_splits(
     )
 
 
-def test_many_rows_have_a_fast_method_that_takes_no_matrix_of_their_size():
+@pytest.mark.parametrize(
+    ("transfers", "methods"),
+    [
+        (True, ["btl_pcp_pe", "last_layer_ridge", "fine_tune"]),
+        (False, ["fresh_networks", "gradient_boosting", "random_forest"]),
+    ],
+)
+def test_many_rows_have_methods_that_take_no_matrix_of_their_size(transfers, methods):
     target = Target(ORGANIC, "PBE", 5_000)
-    cards = method_cards(target, propose(target, transfers=True))
-    assert [card.method for card in cards] == ["btl_pcp_pe", "last_layer_ridge", "fine_tune"]
+    cards = method_cards(target, propose(target, transfers=transfers))
+    assert [card.method for card in cards] == methods
+    assert not any(METHODS[card.method].cost.matrices for card in cards)
 
 
 @pytest.mark.parametrize(("elements", "transfers"), [(ORGANIC, True), (PEROVSKITES, False)])

@@ -88,11 +88,18 @@ def test_source_is_proposed_if_it_knows_four_fifths_and_stacking_otherwise() -> 
     assert (proposal.transfers, proposal.method) == (False, "stacking")
 
 
-def test_more_rows_than_a_dense_gaussian_process_can_use_are_for_the_sampler() -> None:
+@pytest.mark.parametrize(
+    ("transfers", "methods"),
+    [(True, ("feature_gp", "btl_pcp_pe")), (False, ("stacking", "fresh_networks"))],
+    ids=["with a source", "without a source"],
+)
+def test_more_rows_than_a_dense_gaussian_process_can_use_are_for_networks(
+    transfers: bool, methods: tuple[str, str]
+) -> None:
     at_limit, above = (
-        propose(Target(ORGANIC, n=n), transfers=True) for n in (MAX_ROWS, MAX_ROWS + 1)
+        propose(Target(ORGANIC, n=n), transfers=transfers) for n in (MAX_ROWS, MAX_ROWS + 1)
     )
-    assert (at_limit.method, above.method) == ("feature_gp", "btl_pcp_pe")
+    assert (at_limit.method, above.method) == methods
 
 
 def test_proposal_states_measured_errors_and_the_gain_of_levels_that_are_not_installed() -> None:
