@@ -32,8 +32,8 @@ from bandgap.posterior import Posterior
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
+from bandgap.storage.arrays import save_arrays
 from bandgap.storage.stored_fields import stored_fields
-from bandgap.storage.tensors import save_tensors
 from bandgap.structures.reading import read_paths
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.method import Fitting
@@ -233,7 +233,7 @@ def measured(
     result |= {"seconds": seconds, "prediction_seconds": time.process_time() - started}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "draws.safetensors"
-        save_tensors(stored_fields(posterior)[0], path)
+        save_arrays(stored_fields(posterior)[0], path)
         result["stored_MB"] = path.stat().st_size / 1e6
     return result | dict(posterior.diagnostics.figures)
 

@@ -70,17 +70,11 @@ def read_or_spool(
         then not printed, and `progress` is not called.
     progress
         Called before every file.
-
-    Raises
-    ------
-    InputError
-        For a path that does not exist.
     """
     from bandgap.structures.ids import with_unique_ids
     from bandgap.structures.reading import stream_paths
     from bandgap.structures.records import STREAM_LIMITS, Tally
 
-    check_exist(paths)
     if is_ahead:
         stream = stream_paths(paths, limits=STREAM_LIMITS)
     else:
@@ -102,12 +96,10 @@ def read_or_spool(
 def takes_long_to_read(paths: Sequence[Path]) -> bool:
     """Return whether predictions should start before all files under the paths are read.
 
-    A file whose size cannot be read counts as empty; reading it later raises the error. Raises
-    InputError for a path that does not exist.
+    A file whose size cannot be read counts as empty; reading it later raises the error.
     """
     from bandgap.structures.reading import files_under
 
-    check_exist(paths)
     total = 0
     for path in paths:
         for file in files_under(path):

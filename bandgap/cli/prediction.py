@@ -115,7 +115,7 @@ def predict(
         )
         from bandgap.foundation.machine import set_threads
 
-        set_threads()  # imports torch, so it follows the checks of the inputs
+        set_threads()
         baseline = None
         if name:
             baseline = load_baseline(records, name, table=baselines)
@@ -151,8 +151,8 @@ def predict(
     for output in (out, extxyz):
         if output is not None:
             write_companion(output, body)
-    echo_prediction_counts(counts, model, out=out, extxyz=extxyz)
-    print_changed_intervals(model, request)
+    echo_prediction_counts(counts, model, manifest, out=out, extxyz=extxyz)
+    print_changed_intervals(model, manifest, request)
 
 
 @takes_zipped_run("model")
@@ -223,7 +223,7 @@ def compute_next(
         if table is not None:
             records = table.matched(records)
         baseline = load_baseline(records, name, table=baselines) if name else None
-        # Imported after the inputs were checked, because they import torch.
+        # Imported after the inputs were checked, because they take long.
         from bandgap.foundation.machine import set_threads
         from bandgap.runs.prediction import predict_with_details
 

@@ -6,9 +6,9 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -173,7 +173,12 @@ def write_growing_table(
 
 
 def echo_prediction_counts(
-    counts: Counter[str], model_folder: Path, *, out: Path, extxyz: Path | None
+    counts: Counter[str],
+    model_folder: Path,
+    manifest: Mapping[str, Any],
+    *,
+    out: Path,
+    extxyz: Path | None,
 ) -> None:
     """Print the numbers of predicted and refused structures, and the warnings on them."""
     from bandgap.datasets.shipped_models import about_sentences
@@ -183,7 +188,6 @@ def echo_prediction_counts(
         domain_counts,
     )
     from bandgap.runs.prediction import stored_calibrator
-    from bandgap.storage.manifests import read_manifest
 
     n_refused = counts["refused"]
     n_predicted = counts["ok"] + counts["warning"]
@@ -194,7 +198,6 @@ def echo_prediction_counts(
         typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
     if calibrator := stored_calibrator(model_folder):
         print_note(calibrator.sentence)
-    manifest = read_manifest(model_folder, kind="run")
     for text in about_sentences(manifest):
         print_note(text)
     for text in manifest["warnings"]:
@@ -213,7 +216,9 @@ def echo_prediction_counts(
         )
 
 
-def print_changed_intervals(model_folder: Path, request: PredictRequest) -> None:
+def print_changed_intervals(
+    model_folder: Path, manifest: Mapping[str, Any], request: PredictRequest
+) -> None:
     """Print how many held-out structures of the run the changed and the other intervals cover."""
     changes = request.interval_changes
     if not changes:
@@ -221,9 +226,7 @@ def print_changed_intervals(model_folder: Path, request: PredictRequest) -> None
     from bandgap.evaluation.changed_intervals import changed_coverage_sentence
     from bandgap.evaluation.heldout import HeldOut, load_heldout, tested_ids
     from bandgap.runs.prediction import stored_calibrator
-    from bandgap.storage.manifests import read_manifest
 
-    manifest = read_manifest(model_folder, kind="run")
     heldout = None
     if tested_ids(manifest):
         heldout = load_heldout(model_folder, manifest)

@@ -39,12 +39,14 @@ _STATUS = Path("/proc/self/status")
 def set_threads(threads: int | None = None) -> int:
     """Set torch's number of threads for this process and return it.
 
-    The default is `BANDGAP_THREADS`, or 1 if that is not set.
+    The default is `BANDGAP_THREADS`, or 1 if that is not set. Torch is not imported for it, and
+    reads the environment when it is.
     """
-    import torch
-
     threads = _wanted_threads() if threads is None else threads
-    torch.set_num_threads(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
+    else:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     return threads
 
 

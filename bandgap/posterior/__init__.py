@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.lazy import Registry, names_of
@@ -73,7 +73,7 @@ KINDS: Mapping[str, type[Posterior]] = Registry(
 
 
 def restored_posterior(
-    arrays: Mapping[str, Tensor], plain: Mapping[str, Any], diagnostics: Diagnostics
+    arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any], diagnostics: Diagnostics
 ) -> Posterior:
     """Build a posterior from its `stored_fields`, also with the names of earlier versions.
 

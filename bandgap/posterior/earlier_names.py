@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-Arrays = Mapping[str, Tensor]
+Arrays = Mapping[str, NDArray[Any]]
 Plain = Mapping[str, Any]
 Part = tuple[Arrays, Plain]
 
@@ -85,7 +85,7 @@ def _feature_gp(arrays: Arrays, plain: Plain) -> Part:
         _renamed(_part(f"network.{i}", arrays), network, _SOURCE_NETWORK)
         for i, network in enumerate(plain["networks"])
     ]
-    rows = {"levels": torch.empty((len(arrays["inputs"]), 0), dtype=torch.float64)}
+    rows = {"levels": np.empty((len(arrays["inputs"]), 0))}
     rows |= {name: value for name, value in arrays.items() if not name.startswith("network.")}
     places = {f"networks.{i}": network for i, network in enumerate(networks)}
     values = {"saturates": False, **plain, "networks": [values for _, values in networks]}

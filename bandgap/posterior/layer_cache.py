@@ -10,11 +10,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.posterior.draw_kernels import DrawnLayers
+if TYPE_CHECKING:
+    from bandgap.posterior.draw_kernels import DrawnLayers  # imports numba
 
 # If a feature is used, all features of its group are stored, so that the next structures find
 # theirs. A wide group is the grid of a pair of elements in the presets. Narrow groups are used
@@ -23,7 +25,7 @@ WIDE_GROUP = 36
 NARROW_GROUP = 16
 
 Mask = NDArray[np.bool_]
-Layers = Callable[[int, int], DrawnLayers]
+Layers = Callable[[int, int], "DrawnLayers"]
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Limits:
 class _CachedLayers:
     is_stored: Mask  # (p,): the features whose weights the layers have
     n_bytes: int = 0
-    layers: dict[tuple[int, int], DrawnLayers] = field(default_factory=dict)
+    layers: "dict[tuple[int, int], DrawnLayers]" = field(default_factory=dict)
 
 
 LIMITS = Limits()
@@ -68,7 +70,7 @@ def layer_cache_is_off() -> bool:
 
 def cached_layers(
     owner: object,
-    compute: Callable[[int, int, Mask], DrawnLayers],
+    compute: Callable[[int, int, Mask], "DrawnLayers"],
     *,
     is_used: Mask,
     n_bytes: int,
@@ -107,7 +109,7 @@ def cached_layers(
     is_stored = cache.is_stored
     free_bytes = LIMITS.n_bytes - _used_bytes()
 
-    def layers_of(chain: int, draw: int) -> DrawnLayers:
+    def layers_of(chain: int, draw: int) -> "DrawnLayers":
         nonlocal free_bytes
         layers = cache.layers.get((chain, draw))
         if layers is None:

@@ -218,16 +218,12 @@ def _tasks_of(
 
 def _predict_here(tasks: Iterator[_Task], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
     """Yield the chunks one after the other; only descriptors use several processes."""
-    run, calibrator = _loaded(plan)
+    run, calibrator = load_for(plan.model_folder, plan.request)
     for task in tasks:
         result = _predict(
             task, run, calibrator, plan, n_jobs=plan.request.n_jobs, progress=progress
         )
         yield Chunk(task[0], *result)
-
-
-def _loaded(plan: ChunkPlan) -> tuple[Run, "Calibrator | None"]:
-    return load_for(plan.model_folder, plan.request)
 
 
 def _predict(
@@ -255,7 +251,8 @@ def _predict(
 
 def _predict_in_parallel(tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
     """Yield the chunks, predicted by forked processes if possible, else by the engine."""
-    loaded = _loaded(plan)  # before any process starts, so that errors are raised here
+    # before any process starts, so that errors are raised here
+    loaded = load_for(plan.model_folder, plan.request)
     if engine_in_use().remote or not can_fork():
         yield from _predict_by(mapped, tasks, plan)
         return
@@ -317,5 +314,5 @@ def _predict_in_process(task: _Task, plan: ChunkPlan) -> _Result:
     key = _key(plan)
     with few_blas_threads():
         if key not in _LOADED:
-            _LOADED[key] = _loaded(plan)
+            _LOADED[key] = load_for(plan.model_folder, plan.request)
         return _predict(task, *_LOADED[key], plan)

@@ -8,9 +8,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
-
 from bandgap.predictions.counting import LEARNED_FROM
+from bandgap.storage.arrays import Arrays
 from bandgap.storage.manifests import KNOWN
 from bandgap.storage.stored_fields import load_fields, save_fields, words_of
 from bandgap.structures.near_copies import NearCopies, StoredDistances
@@ -53,11 +52,11 @@ def load_known(folder: Path) -> KnownStructures | None:
     return load_fields(KnownStructures, path, earlier=_renamed) if path.is_file() else None
 
 
-def _renamed(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a run of an earlier version with the names of today."""
+def _renamed(arrays: Arrays) -> Arrays:
+    """Return the arrays of a run of an earlier version with the names of today."""
     if "ids" not in arrays:
         return arrays
-    ids, n_learned = (arrays.pop(name).numpy() for name in ("ids", "n_learned"))
+    ids, n_learned = (arrays.pop(name) for name in ("ids", "n_learned"))
     plain = {"ids": json.loads(ids.tobytes()), "n_learned": int(n_learned[0])}
     renamed = {f"distances.{name}": value for name, value in arrays.items()}
     return renamed | words_of(plain | {"distances": {"n_nearest": N_NEAREST}})

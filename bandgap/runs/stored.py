@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import with_baseline_column
@@ -21,6 +20,7 @@ from bandgap.posterior.layer_cache import without_layer_cache
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
+from bandgap.storage.arrays import Arrays, check_shapes, load_arrays, save_arrays
 from bandgap.storage.manifests import (
     EARLIER_METHODS,
     RECORD,
@@ -38,7 +38,6 @@ from bandgap.storage.references import (
     reference_rows,
 )
 from bandgap.storage.stored_fields import load_fields, save_fields, stored_fields
-from bandgap.storage.tensors import check_shapes, load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
@@ -98,12 +97,12 @@ def save_run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     arrays, plain = stored_fields(posterior)
-    save_tensors(arrays, folder / DRAWS)
+    save_arrays(arrays, folder / DRAWS)
     save_fields(domain, folder / DOMAIN)
-    save_tensors(_tensors_of(posterior.summaries(), np.float64), folder / SUMMARIES)
-    record = _tensors_of(posterior.diagnostics.record, np.float32)
+    save_arrays(_arrays_of(posterior.summaries(), np.float64), folder / SUMMARIES)
+    record = _arrays_of(posterior.diagnostics.record, np.float32)
     if record:
-        save_tensors(record, folder / RECORD)
+        save_arrays(record, folder / RECORD)
     reference_records = list(references[:N_REFERENCES])
     baseline = None if baseline_eV is None else baseline_eV[:N_REFERENCES]
     inputs = with_baseline_column(featurize(reference_records, descriptor).features, baseline)
@@ -120,8 +119,8 @@ def save_run(
     write_manifest(folder, {**entries, **manifest})
 
 
-def _tensors_of(arrays: Mapping[str, NDArray[Any]], dtype: type[Any]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(np.array(v, dtype=dtype)) for name, v in arrays.items()}
+def _arrays_of(arrays: Mapping[str, NDArray[Any]], dtype: type[Any]) -> Arrays:
+    return {name: np.array(values, dtype=dtype) for name, values in arrays.items()}
 
 
 def load_run(folder: Path | str, *, verify: bool = True) -> Run:
@@ -160,12 +159,12 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
 
     Raises ArtifactError where a tensor has another shape than the manifest states.
     """
-    arrays = load_tensors(folder / DRAWS, {})
+    arrays = load_arrays(folder / DRAWS)
     if any(name.startswith("packed.") for name in arrays):
         from bandgap.storage.packed_draws import unpacked
 
         arrays = unpacked(arrays)
-    stored = {name: tuple(value.shape) for name, value in arrays.items()}
+    stored = {name: value.shape for name, value in arrays.items()}
     shapes = manifest.get("shapes", {})  # runs of earlier versions state none
     check_shapes(folder / DRAWS, stored, {name: tuple(shape) for name, shape in shapes.items()})
     return restored_posterior(

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from ase import Atoms
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 
 from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
 from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.arrays import save_arrays
 from bandgap.storage.stored_fields import WORDS
-from bandgap.storage.tensors import save_tensors
 from bandgap.structures import StructureRecord
 from bandgap.structures.bonds import bonds, molecules
 
@@ -105,11 +104,11 @@ def save_keys(
 ) -> None:
     """Write the keys, and the distances of near-copies, into the folder of a source model."""
     arrays = {"structures": keys.structures, "molecules": keys.molecules, **(distances or {})}
-    tensors = {
-        name: torch.from_numpy(array.view(np.int64) if array.dtype == np.uint64 else array)
+    stored = {
+        name: array.view(np.int64) if array.dtype == np.uint64 else array
         for name, array in arrays.items()
     }
-    save_tensors(tensors, folder / KEYS)
+    save_arrays(stored, folder / KEYS)
 
 
 def load_keys(folder: Path) -> SourceKeys | None:
@@ -129,7 +128,7 @@ def load_arrays(folder: Path) -> dict[str, NDArray[Any]] | None:
     if not path.is_file():
         return None
     try:
-        arrays = {name: tensor.numpy() for name, tensor in load_file(path).items()}
+        arrays: dict[str, NDArray[Any]] = load_file(path)
         if WORDS in arrays:
             plain = parse_json(arrays[WORDS].tobytes(), what=WORDS, max_bytes=MAX_JSON_BYTES)
             n_nearest = np.array(plain["distances"]["n_nearest"])

@@ -1,4 +1,7 @@
-"""Stored descriptors of sources and runs: settings in the manifest, weights of a graph network."""
+"""Stored descriptors of sources and runs: settings in the manifest, weights of a graph network.
+
+Torch is loaded with the weights.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +12,6 @@ from bandgap.descriptors.block_settings import digest_of
 from bandgap.descriptors.config import DescriptorConfig
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ArtifactError
-from bandgap.storage.tensors import load_tensors, save_tensors
 
 GRAPH = "graph.safetensors"
 
@@ -17,6 +19,8 @@ GRAPH = "graph.safetensors"
 def save_descriptor(folder: Path, descriptor: DescriptorConfig) -> dict[str, Any]:
     """Write a graph network's weights into the folder; return the descriptor's manifest entry."""
     if descriptor.graph is not None:
+        from bandgap.storage.tensors import save_tensors
+
         save_tensors(descriptor.graph.weights, folder / GRAPH)
     else:
         (folder / GRAPH).unlink(missing_ok=True)  # of an earlier model in this folder
@@ -28,6 +32,8 @@ def load_descriptor(folder: Path, entry: Mapping[str, Any]) -> DescriptorConfig:
     descriptor = from_dict(DescriptorConfig, entry)
     if descriptor.graph is None:
         return descriptor
+    from bandgap.storage.tensors import load_tensors
+
     weights = load_tensors(folder / GRAPH, {})
     if digest_of(weights) != descriptor.graph.digest:
         raise ArtifactError(

@@ -20,7 +20,8 @@ from bandgap.networks.perceptron import Params
 from bandgap.networks.swag import Snapshots
 from bandgap.networks.variational import VariationalFit
 from bandgap.sources.model import SourceModel
-from bandgap.storage.tensors import check_growth, check_shapes, load_tensors, save_tensors
+from bandgap.storage.arrays import check_growth, check_shapes
+from bandgap.storage.tensors import load_tensors, save_tensors
 
 EXTRAS = "extras.safetensors"
 # Suffixes of which columns are stored, and of the value of the others.

@@ -7,12 +7,12 @@ four: its shape, one bit for every entry of a chain that says whether it varies,
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from bandgap.storage.tensors import check_growth
+from bandgap.storage.arrays import Arrays, check_growth
 
 SHAPE = "packed.shape."
 VARIES = "packed.varies."
@@ -20,12 +20,12 @@ ONCE = "packed.once."
 MOVING = "packed.moving."
 
 
-def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors, those that were stored in parts as they were before, bit for bit.
+def unpacked(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Return the arrays, those that were stored in parts as they were before, bit for bit.
 
     Raises KeyError or ValueError on damaged parts, and where they become too large.
     """
-    tensors_by_name = dict(arrays)
+    arrays_by_name = dict(arrays)
     shapes = {name: value.tolist() for name, value in arrays.items() if name.startswith(SHAPE)}
     plain_shapes = [[max(int(size), 0) for size in shape] for shape in shapes.values()]
     sizes_of_tensors = [4 * math.prod(shape) for shape in plain_shapes]
@@ -33,16 +33,16 @@ def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     check_growth(arrays, sizes_of_tensors + sizes_of_masks)
     for label, (chains, draws, *sizes) in shapes.items():
         name = label.removeprefix(SHAPE)
-        del tensors_by_name[label]
+        del arrays_by_name[label]
         count = chains * math.prod(sizes)
-        bits = np.unpackbits(tensors_by_name.pop(VARIES + name).numpy(), count=count)
-        varies = torch.from_numpy(bits.astype(bool))
-        once = tensors_by_name.pop(ONCE + name)
-        moving = tensors_by_name.pop(MOVING + name)
+        varies = np.unpackbits(arrays_by_name.pop(VARIES + name), count=count).astype(bool)
+        once = arrays_by_name.pop(ONCE + name)
+        moving = arrays_by_name.pop(MOVING + name)
         if once.shape != (int((~varies).sum()),) or moving.shape != (draws, int(varies.sum())):
             raise ValueError(f"tensor {name} does not fit its parts")
-        flat = once.new_empty((draws, count))
+        flat = np.empty((draws, count), once.dtype)
         flat[:, ~varies] = once
         flat[:, varies] = moving
-        tensors_by_name[name] = flat.reshape(draws, chains, *sizes).movedim(0, 1).contiguous()
-    return tensors_by_name
+        draws_by_chain = flat.reshape(draws, chains, *sizes).swapaxes(0, 1)
+        arrays_by_name[name] = np.ascontiguousarray(draws_by_chain)
+    return arrays_by_name

@@ -1,9 +1,9 @@
-"""Frozen dataclasses of arrays and plain values, as named tensors and JSON, and back.
+"""Frozen dataclasses of arrays and plain values, as named arrays and JSON, and back.
 
-The name of a tensor is the path of fields to it, such as `standardiser.x_mean`, `upper.0` in a
+The name of an array is the path of fields to it, such as `standardiser.x_mean`, `upper.0` in a
 tuple and `hidden.weight.1` in a mapping. Plain values are nested by the same fields, without what
 is None. A dataclass with a `kind` is stored with it, so that a field may have one of several
-classes.
+classes. Torch is loaded where a class has a field of tensors.
 """
 
 import json
@@ -15,15 +15,12 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
-from bandgap.foundation.errors import ArtifactError
-from bandgap.storage.tensors import load_tensors, save_tensors
+from bandgap.storage.arrays import Arrays, damaged_file, load_arrays, save_arrays
 
 T = TypeVar("T")
-Arrays = dict[str, Tensor]
 
 APART = "diagnostics"  # a field that is not stored here
 WORDS = "words"
@@ -31,18 +28,15 @@ WORDS = "words"
 _type_hints = cache(get_type_hints)
 
 
-def stored_fields(value: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the arrays of a dataclass as tensors by name, and its plain values.
-
-    NumPy arrays are copied, because safetensors refuses tensors that share memory.
-    """
-    arrays: dict[str, Tensor] = {}
+def stored_fields(value: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return copies of the arrays and tensors of a dataclass by name, and its plain values."""
+    arrays: Arrays = {}
     return arrays, _plain(value, "", arrays)
 
 
 def restored_fields(
     cls: type[T],
-    arrays: Mapping[str, Tensor],
+    arrays: Mapping[str, NDArray[Any]],
     plain: Mapping[str, Any],
     *,
     class_of: Callable[[str], type[Any]] | None = None,
@@ -61,14 +55,14 @@ def restored_fields(
 
 
 def save_fields(value: Any, path: Path) -> None:
-    """Write a dataclass to one file, its plain values as JSON in the bytes of a tensor."""
+    """Write a dataclass to one file, its plain values as JSON in the bytes of an array."""
     arrays, plain = stored_fields(value)
-    save_tensors(arrays | words_of(plain), path)
+    save_arrays(arrays | words_of(plain), path)
 
 
-def words_of(plain: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return plain values as JSON in the bytes of a tensor, with its name."""
-    return {WORDS: torch.from_numpy(np.frombuffer(json.dumps(plain).encode(), np.uint8).copy())}
+def words_of(plain: Mapping[str, Any]) -> Arrays:
+    """Return plain values as JSON in the bytes of an array, with its name."""
+    return {WORDS: np.frombuffer(json.dumps(plain).encode(), np.uint8)}
 
 
 def load_fields(
@@ -76,26 +70,22 @@ def load_fields(
 ) -> T:
     """Return the dataclass that `save_fields` wrote; raise ArtifactError if the file is damaged.
 
-    `earlier` gives the tensors of earlier versions the names of today.
+    `earlier` gives the arrays of earlier versions the names of today.
     """
-    arrays = load_tensors(path, {})
+    arrays = load_arrays(path)
     try:
         arrays = earlier(arrays) if earlier else arrays
-        text = arrays.pop(WORDS).numpy().tobytes()
+        text = arrays.pop(WORDS).tobytes()
         plain = parse_json(text, what=WORDS, max_bytes=MAX_JSON_BYTES)
         return restored_fields(cls, arrays, plain)
     except DAMAGE as error:
-        raise ArtifactError(
-            f"{path} cannot be read ({error!r}). The folder is damaged; make it again."
-        ) from error
+        raise damaged_file(path, repr(error)) from error
 
 
-def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
+def _plain(value: Any, path: str, arrays: Arrays) -> Any:
     """Return a value without its arrays, which are added to `arrays`."""
-    if isinstance(value, np.ndarray):
-        value = torch.from_numpy(np.array(value, order="C"))
-    if isinstance(value, Tensor):
-        arrays[path] = value.contiguous()
+    if isinstance(value, np.ndarray) or _is_tensor(type(value)):
+        arrays[path] = np.array(np.asarray(value), order="C")
         return None
     if isinstance(value, tuple):
         entries = [_plain(entry, _under(path, i), arrays) for i, entry in enumerate(value)]
@@ -113,7 +103,7 @@ def _plain(value: Any, path: str, arrays: dict[str, Tensor]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    arrays: Mapping[str, Tensor]
+    arrays: Mapping[str, NDArray[Any]]
     class_of: Callable[[str], type[Any]] | None
     used: set[str] = field(default_factory=set)
 
@@ -136,9 +126,9 @@ class _Reader:
         origin = get_origin(getattr(origin, "__value__", None)) or origin
         if origin in (Union, UnionType):
             return self._read(_option(options, plain), path, plain)
-        if origin in (np.ndarray, Tensor):
+        if origin is np.ndarray or _is_tensor(origin):
             self.used.add(path)
-            return self.arrays[path] if origin is Tensor else self.arrays[path].numpy()
+            return self.arrays[path] if origin is np.ndarray else _tensor(self.arrays[path])
         if origin is tuple:
             return self._tuple(options, path, plain)
         if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -168,6 +158,16 @@ class _Reader:
     def _names(self, path: str) -> list[str]:
         """Return the names of the tensors at a path and below it."""
         return [name for name in self.arrays if f"{name}.".startswith(f"{path}.")]
+
+
+def _is_tensor(cls: Any) -> bool:
+    return (cls.__module__, cls.__name__) == ("torch", "Tensor")
+
+
+def _tensor(array: NDArray[Any]) -> Any:
+    import torch  # loaded already by the module of the class that has the tensor
+
+    return torch.from_numpy(array)
 
 
 def _under(path: str, name: object) -> str:

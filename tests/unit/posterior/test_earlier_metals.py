@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bandgap.posterior import Diagnostics, restored_posterior
-from bandgap.storage.tensors import load_tensors
+from bandgap.storage.arrays import load_arrays
 from tests.storing import read_again
 
 STORED = Path(__file__).with_name("earlier_metals")
@@ -21,7 +21,7 @@ def test_predictions_of_an_earlier_run_are_those_that_it_made(line: str) -> None
     scalars = json.loads((STORED / "scalars.json").read_text())
     if line:
         del scalars["line"]
-    arrays = load_tensors(STORED / "draws.safetensors", {})
+    arrays = load_arrays(STORED / "draws.safetensors")
     expected = np.load(STORED / "expected.npz")
     posterior = restored_posterior(arrays, scalars, Diagnostics())
     draws = posterior.predictive_draws(expected["features"])

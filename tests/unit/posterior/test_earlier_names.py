@@ -36,12 +36,9 @@ def tensor(*shape: int) -> torch.Tensor:
     return torch.from_numpy(numbers(*shape)).float()
 
 
-def with_scales(arrays: dict[str, object]) -> dict[str, torch.Tensor]:
+def with_scales(arrays: dict[str, object]) -> dict[str, np.ndarray]:
     scales = {"x_mean": SCALES.x_mean, "x_scale": SCALES.x_scale}
-    return {
-        name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-        for name, value in (arrays | scales).items()
-    }
+    return {name: np.asarray(value) for name, value in (arrays | scales).items()}
 
 
 NETWORK = NetworkPosterior(
@@ -86,12 +83,12 @@ PROCESS = GaussianProcessPosterior(ROWS, numbers(2), np.eye(2), 1.0, 2.0, 0.1, 2
 WEIGHTS = Weights((numbers(2, P + 1), numbers(1, 3)), (np.ones((2, P + 1)), np.ones((1, 3))))
 FACTORISED = FactorisedNetworkPosterior(SCALES, WEIGHTS, Gamma(6.0, 5.0), 10.0)
 LINE = Baseline(P - 1, 1.0, 0.1, 2.0)
-CASES: dict[str, tuple[Posterior, dict[str, torch.Tensor], dict[str, object]]] = {
+CASES: dict[str, tuple[Posterior, dict[str, np.ndarray], dict[str, object]]] = {
     "network": (NETWORK, NETWORK_ARRAYS, NETWORK_PLAIN),
     "network of an unnamed kind": (NETWORK, NETWORK_ARRAYS, {"seed": 7, **OLD_SCALES}),
     "network with own scales": (
         SCALED,
-        NETWORK_ARRAYS | {"sd.1": SD},
+        NETWORK_ARRAYS | {"sd.1": SD.numpy()},
         NETWORK_PLAIN | {"kind": "scaled_network"},
     ),
     "mixture": (
@@ -113,7 +110,7 @@ CASES: dict[str, tuple[Posterior, dict[str, torch.Tensor], dict[str, object]]] =
     "Gaussian process": (
         PROCESS,
         {
-            f"{prefix}{name}": torch.from_numpy(getattr(owner, name))
+            f"{prefix}{name}": getattr(owner, name)
             for prefix, owner, names in (
                 ("rows.", ROWS, ("columns", "values", "mean", "scale")),
                 ("", PROCESS, ("coefficients", "factor")),

@@ -2,14 +2,18 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.stored import DRAWS, load_run
+from bandgap.storage.arrays import load_arrays, save_arrays
 from bandgap.storage.run_archives import opened_run, run_archive
-from bandgap.storage.tensors import load_tensors, save_tensors
 from tests.transfers import transfer_labelled
 from tests.unit.storage.earlier_draws import packed
 
@@ -38,8 +42,8 @@ def pruned(source_folder, world, tmp_path_factory):
 def in_parts(pruned, tmp_path_factory):
     """The run with its draws as an earlier version stored them; tests must not change it."""
     folder = shutil.copytree(pruned, tmp_path_factory.mktemp("earlier") / "run")
-    arrays = load_tensors(folder / DRAWS, {})
-    save_tensors(packed("upper.0", arrays.pop("upper.0")) | arrays, folder / DRAWS)
+    arrays = load_arrays(folder / DRAWS)
+    save_arrays(packed("upper.0", arrays.pop("upper.0")) | arrays, folder / DRAWS)
     return folder
 
 
@@ -62,10 +66,10 @@ def test_run_of_an_earlier_version_states_no_shapes_and_loads(pruned, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"more": torch.zeros(9)}, "tensor more is of no part"),
-        ({"packed.varies.x": torch.zeros(9)}, "tensor packed.varies.x is of no part"),
-        ({"packed.shape.upper.0": torch.tensor([2, 60, 7, 9])}, "upper.0 does not fit its parts"),
-        ({"upper.0": torch.zeros(2, 60, 7, 9)}, r"upper.0 has shape \(2, 60, 7, 9\)"),
+        ({"more": np.zeros(9)}, "tensor more is of no part"),
+        ({"packed.varies.x": np.zeros(9)}, "tensor packed.varies.x is of no part"),
+        ({"packed.shape.upper.0": np.array([2, 60, 7, 9])}, "upper.0 does not fit its parts"),
+        ({"upper.0": np.zeros((2, 60, 7, 9))}, r"upper.0 has shape \(2, 60, 7, 9\)"),
     ],
     ids=["unknown", "unknown part", "other parts", "another shape"],
 )
@@ -74,8 +78,33 @@ def test_zip_of_a_run_has_the_tensors_of_its_posterior_alone(
 ):
     earlier = in_parts if "packed.shape.upper.0" in changed else pruned
     folder = shutil.copytree(earlier, tmp_path / "run")
-    save_tensors(load_tensors(folder / DRAWS, {}) | changed, folder / DRAWS)
+    save_arrays(load_arrays(folder / DRAWS) | changed, folder / DRAWS)
     file = tmp_path / "run.zip"
     file.write_bytes(run_archive(folder))
     with opened_run(file) as opened, pytest.raises(ArtifactError, match=message):
         load_run(opened)
+
+
+@pytest.mark.parametrize("method", ["kernel_ridge", "parts_gp", "pbe-composition"])
+def test_prediction_by_arrays_alone_loads_no_torch(world, tmp_path, method):
+    """Importing torch takes as long as all else that a prediction of one structure does."""
+    model: Path | str = method
+    if method != "pbe-composition":
+        model = transfer_labelled(
+            None,
+            world.records,
+            world.gaps_eV,
+            out=tmp_path / "run",
+            method=method,
+            preset="composition-neighbours",
+            n=14,
+            n_test=6,
+        )
+    script = (
+        "import sys, ase.build, bandgap\n"
+        "predictions = bandgap.load_model(sys.argv[1]).predict(ase.build.molecule('H2O'))\n"
+        "print(len(predictions), *({'torch', 'pandas', 'sklearn'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", script, str(model)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["1"]

@@ -14,8 +14,8 @@ from bandgap.posterior.metal_classifier import MetalScores
 from bandgap.posterior.metals import sampled_part
 from bandgap.runs.fitting import fit_gaps, fit_members
 from bandgap.sources.no_source import no_source
+from bandgap.storage.arrays import save_arrays
 from bandgap.storage.stored_fields import stored_fields
-from bandgap.storage.tensors import save_tensors
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.metals import (
     LEAST,
@@ -107,16 +107,16 @@ def test_stored_posterior_is_the_same_in_a_new_process(
     posterior: MetalsPosterior, tmp_path
 ) -> None:
     arrays, plain = stored_fields(posterior)
-    save_tensors(arrays, tmp_path / "draws.safetensors")
+    save_arrays(arrays, tmp_path / "draws.safetensors")
     (tmp_path / "plain.json").write_text(json.dumps(plain))
     np.save(tmp_path / "x.npy", NEW.features)
     code = f"""
 import json, pathlib, numpy as np
 from bandgap.posterior import Diagnostics, restored_posterior
-from bandgap.storage.tensors import load_tensors
+from bandgap.storage.arrays import load_arrays
 folder = pathlib.Path({str(tmp_path)!r})
 again = restored_posterior(
-    load_tensors(folder / "draws.safetensors", {{}}),
+    load_arrays(folder / "draws.safetensors"),
     json.loads((folder / "plain.json").read_text()),
     Diagnostics(),
 )
