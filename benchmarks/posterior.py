@@ -1,7 +1,7 @@
 r"""Effective draws per second of BTL-PCP-PE, compared with NumPyro's NUTS on the same density.
 
-A side is a sampler with four chains, each a process of one thread. All sides end by the same rule:
-when the smallest ESS and every R-hat are good enough, or at the time limit. R-hat is checked
+A side is a sampler with several chains, each a process of one thread. All sides end by the same
+rule: when the smallest ESS and every R-hat are good enough, or at the time limit. R-hat is checked
 because short chains with a high R-hat overestimate their ESS.
 
 The result is the smallest bulk ESS per second of tau, sigma, each c and the median test prediction
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bandgap.datasets.demo import demo_source_folder, inorganic_source_folder, load_demo
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import cores
@@ -28,9 +29,10 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
 from bandgap.inference.network.sampler_config import SamplerConfig
 from benchmarks.chain_processes import ChainRun, MakeChain, run_chains
+from benchmarks.crystals import SETS, labelled_of
 from benchmarks.numpyro_btl import check_numpyro, make_chain
 from benchmarks.posterior_chain import ProductChain
-from benchmarks.posterior_problem import Floats, PosteriorProblem, demo_problem
+from benchmarks.posterior_problem import Floats, PosteriorProblem, problem_of
 
 OURS = "bandgap"
 ALL = "NumPyro NUTS, all inputs"
@@ -52,7 +54,8 @@ class PosteriorBenchmark:
     """Numbers of training crystals, test predictions, chains and repeats; warm-up; end of a side.
 
     `warmup` is that of NUTS, `own_warmup` that of bandgap. A side ends at the smallest ESS `ess` or
-    after `minutes`.
+    after `minutes`. The crystals are those of the demo, or the perovskites in the folder of data
+    sets `perovskites`.
     """
 
     n: int = 500
@@ -64,6 +67,7 @@ class PosteriorBenchmark:
     ess: float = 100.0
     minutes: float = 30.0
     seed: int = 0
+    perovskites: str = ""
 
     def __post_init__(self) -> None:
         if (
@@ -122,8 +126,19 @@ def run_benchmark(
         )
     check_numpyro()
     result |= _machine()
-    problem = demo_problem(
-        config.n, n_test=config.n_test, seed=config.seed, cache=cache, progress=progress
+    if config.perovskites:
+        crystals = labelled_of(SETS["perovskites"], Path(config.perovskites), progress)
+        folder = inorganic_source_folder()
+    else:
+        crystals, folder = load_demo("crystals"), demo_source_folder()
+    problem = problem_of(
+        crystals,
+        folder,
+        n=config.n,
+        n_test=config.n_test,
+        seed=config.seed,
+        cache=cache,
+        progress=progress,
     )
     for repeat, name in missing:
         repeats[repeat][name] = measure_side(

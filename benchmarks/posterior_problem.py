@@ -1,18 +1,18 @@
-r"""The posterior of `python -m benchmarks posterior`: BTL-PCP-PE on the demo, as plain arrays.
+r"""The posterior of `python -m benchmarks posterior`: BTL-PCP-PE on crystals, as plain arrays.
 
 Both samplers get these arrays and return draws of the same quantities, which do not depend on the
 parametrisation: log tau, log sigma, each c_l, and f at test inputs, on the standardised scales.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
-from bandgap.datasets.table import learnable
+from bandgap.datasets.table import LabelledSet, learnable
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress
 from bandgap.inference.network.pcp_scales import PointEstimateScales, point_estimate_scales
@@ -103,12 +103,21 @@ def with_one(x: Floats) -> Floats:
     return np.concatenate([x, np.ones((x.shape[0], 1))], 1)
 
 
-def demo_problem(
-    n: int, *, n_test: int, seed: int, cache: DescriptorCache | None, progress: Progress
+def problem_of(
+    crystals: LabelledSet,
+    folder: Path,
+    *,
+    n: int,
+    n_test: int,
+    seed: int,
+    cache: DescriptorCache | None,
+    progress: Progress,
 ) -> PosteriorProblem:
-    """Return the problem of `n` crystals of the demo with the default settings of BTL-PCP-PE."""
-    source = load_source(demo_source_folder())
-    crystals = load_demo("crystals")
+    """Return the problem of `n` of the crystals with the source in `folder`.
+
+    BTL-PCP-PE has its default settings.
+    """
+    source = load_source(folder)
     table = learnable(
         crystals.records,
         crystals.gaps_eV,

@@ -1,5 +1,6 @@
 """`python -m benchmarks posterior`: effective draws per second, compared with NumPyro's NUTS."""
 
+from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from bandgap.cli.report import print_table
 
 
 def posterior(
-    n: Annotated[int, typer.Option(min=10, help="Crystals of the demo to train on.")] = 500,
+    n: Annotated[int, typer.Option(min=10, help="Crystals to train on.")] = 500,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each sampler.")] = 1,
     minutes: Annotated[float, typer.Option(help="Limit of wall-clock time of a sampler.")] = 30.0,
     ess: Annotated[
@@ -24,19 +25,34 @@ def posterior(
     warmup: Annotated[
         int, typer.Option(min=20, help="Warm-up iterations of NUTS. bandgap has its own number.")
     ] = 300,
+    chains: Annotated[int, typer.Option(min=2, help="Chains of each sampler.")] = 4,
+    perovskites: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the data sets, whose perovskites replace the demo's crystals.",
+        ),
+    ] = None,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
     """Compare BTL-PCP-PE's sampler with NumPyro's NUTS on the same posterior.
 
-    Prints effective draws per second, R-hat and posterior means of four chains, each in a process
+    Prints effective draws per second, R-hat and posterior means of the chains, each in a process
     with one thread. A repeat takes up to an hour. With --json, an interrupted call resumes after
     the last sampler that ended. Needs the packages of the extra named bench (NumPyro, jax).
     """
     from benchmarks.posterior import PosteriorBenchmark, run_benchmark
 
     config = PosteriorBenchmark(
-        n=n, repeats=repeats, minutes=minutes, ess=ess, warmup=warmup, seed=seed
+        n=n,
+        chains=chains,
+        repeats=repeats,
+        minutes=minutes,
+        ess=ess,
+        warmup=warmup,
+        seed=seed,
+        perovskites=str(perovskites or ""),
     )
     with progress_bars() as progress:
         result = run_benchmark(config, file=json_file, cache=descriptor_cache(), progress=progress)
