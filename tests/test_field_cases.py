@@ -23,8 +23,8 @@ pytestmark = pytest.mark.data
 TESTED_ELSEWHERE = {
     "163_optimade.json": "tests/unit/structures/test_field_cases.py",
     "213_same_crystal_twice.extxyz": "tests/unit/cli/test_structures.py",
-    "300_compare_first.extxyz": "tests/unit/cli/test_compare_again.py",
-    "300_compare_relabelled.extxyz": "tests/unit/cli/test_compare_again.py",
+    "300_compare_first.extxyz": "tests/unit/cli/test_evaluate.py",
+    "300_compare_relabelled.extxyz": "tests/unit/cli/test_evaluate.py",
     "301_rattled_copies.extxyz": "tests/unit/cli/test_near_copies.py",
     "303_baseline_learn.extxyz": "tests/unit/runs/test_baseline_domain.py",
     "303_baseline_50_eV.extxyz": "tests/unit/runs/test_baseline_domain.py",

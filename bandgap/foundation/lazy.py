@@ -59,7 +59,7 @@ class Registry(Mapping[str, T]):
         except (ImportError, AttributeError) as error:
             raise ConfigError(
                 f"the entry point {name} = {path!r} of the group {self._group} cannot be imported: "
-                f"{error}. Correct it in the package that declares it, or uninstall that package."
+                f"{error}. Correct it in the package that declares it, or install that again."
             ) from error
 
     def _imported(self, path: str) -> T:

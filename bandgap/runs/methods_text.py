@@ -53,7 +53,9 @@ def methods_text(manifest: Mapping[str, Any], *, calibrator: Calibrator | None =
 
 def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a run rests on: its method, the blocks of its descriptor, and its data."""
-    if method := METHODS.get(str(manifest["method"])):
+    if "citations" in manifest:
+        yield from manifest["citations"]
+    elif method := METHODS.get(str(manifest["method"])):  # of an earlier version
         yield from method.references
     descriptor = manifest["descriptor"]
     if any(descriptor.get(name) for name in ("k1", "k2", "k3")):

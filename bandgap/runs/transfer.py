@@ -249,7 +249,6 @@ def prepare(
     refuse_tight_binding_gaps(levels, data.level_of_theory)
     descriptor = named_descriptor(request.preset, request.species, data.records, data.gaps_eV)
     origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
-    origin.method.note_on_size(n_to_learn(request, data))
     config = origin.method.configure(request.settings)
     of_source = origin.sources is not None
     choice: dict[str, Any] = {
@@ -558,6 +557,7 @@ def _manifest(
     source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
     return {
         "method": prepared.method.name,
+        "citations": list(prepared.method.references),
         "title": prepared.method.title,
         "config": to_dict(prepared.config),
         "request": prepared.request.to_values(),

@@ -84,8 +84,10 @@ def load_fields(
 
 def _plain(value: Any, path: str, arrays: Arrays) -> Any:
     """Return a value without its arrays, which are added to `arrays`."""
-    if isinstance(value, np.ndarray) or _is_tensor(type(value)):
-        arrays[path] = np.array(np.asarray(value), order="C")
+    if _is_tensor(type(value)):
+        value = value.numpy(force=True)  # also of a GPU
+    if isinstance(value, np.ndarray):
+        arrays[path] = np.array(value, order="C")
         return None
     if isinstance(value, tuple):
         entries = [_plain(entry, _under(path, i), arrays) for i, entry in enumerate(value)]

@@ -119,7 +119,7 @@ METHOD: Final = Method(
         'generalization in neural networks", NeurIPS 2018.',
     ),
     duration="seconds for 200 crystals; about a minute for 1,000",
-    cost=Cost(0.2, 0.5, thousand_s=20, matrices=11),
+    cost=Cost(0.2, 0.5, thousand_s=10, matrices=11),
     config=FeatureGPConfig,
     fit=fit,
     together=True,

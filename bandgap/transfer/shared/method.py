@@ -216,7 +216,11 @@ class Method:
     def fit_features(
         self, source: SourceModel, data: TargetData, config: Any, fitting: Fitting
     ) -> Posterior:
-        """Fit; a feature after the descriptor's is a baseline unless the method learns from it."""
+        """Fit; a feature after the descriptor's is a baseline unless the method learns from it.
+
+        Raises BudgetError if its matrices do not fit into the memory of this machine.
+        """
+        self._check_memory(len(data.gaps_eV))
         baseline = None
         n_features = source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
@@ -230,27 +234,32 @@ class Method:
         return with_baseline(posterior, baseline, seed=fitting.seed)
 
     def note_on_size(self, n: int) -> str:
-        """Return what a fit to n rows takes and what fits instead, "" if it is short.
+        """Return what a long fit to n rows takes, and what fits instead.
 
-        Raises BudgetError if its matrices do not fit into the memory of this machine.
+        It is "" for a short fit, and for methods without matrices of all rows.
         """
         hours = self.cost.seconds(n, None) / 3600
-        n_bytes = 8 * self.cost.matrices * n**2
-        usable = usable_bytes()
-        is_too_large = usable is not None and n_bytes > usable
-        other = MANY_ROWS[self.transfers]
-        if self.name == other or (hours < LONG_H and not is_too_large):
+        if not self.cost.matrices or hours < LONG_H:
             return ""
-        needs = f"{self.name} with {n:,} structures takes about {hours:.1f} hours of one core."
-        if n_bytes:
-            needs = (
-                f"{needs[:-1]} and {n_bytes / 1e9:.1f} GB of memory. The time grows with the cube "
-                "of their number, the memory with the square."
+        return (
+            f"{self.name} with {n:,} structures takes about {hours:.1f} hours of one core and "
+            f"{self._matrix_bytes(n) / 1e9:.1f} GB of memory. The time grows with the cube of "
+            f"their number, the memory with the square. {self._remedy()}"
+        )
+
+    def _matrix_bytes(self, n: int) -> int:
+        return 8 * self.cost.matrices * n**2
+
+    def _remedy(self) -> str:
+        return f"Learn from fewer, or by {MANY_ROWS[self.transfers]}, which takes minutes."
+
+    def _check_memory(self, n: int) -> None:
+        usable = usable_bytes()
+        if usable is not None and self._matrix_bytes(n) > usable:
+            raise BudgetError(
+                f"{self.name} with {n:,} structures needs {self._matrix_bytes(n) / 1e9:.1f} GB of "
+                f"memory. {usable / 1e9:.1f} GB of this machine can be used. {self._remedy()}"
             )
-        remedy = f"Learn from fewer (--n), or by {other}, which takes minutes."
-        if is_too_large:
-            raise BudgetError(f"{needs} This machine has {(usable or 0) / 1e9:.1f} GB. {remedy}")
-        return f"{needs} {remedy}"
 
     @property
     def heading(self) -> str:

@@ -81,6 +81,14 @@ def test_psi_gradient_agrees_with_its_closed_form():
     torch.testing.assert_close(slope, expected.detach(), rtol=1e-11, atol=0)
 
 
+@pytest.mark.parametrize("x", [0.0, 1e-300, 1e-12, 1e8, 1e200])
+def test_psi_gradient_is_finite_where_the_unused_branch_would_not_be(x):
+    at = scalar(x).requires_grad_(True)
+    (slope,) = torch.autograd.grad(psi(at), at)
+    expected = -1 / 3 if x < 1 else -1.0 / x**2 if x < 1e100 else 0.0
+    assert float(slope) == pytest.approx(expected, rel=1e-6, abs=1e-300)
+
+
 def test_variational_distance_is_that_of_gaussian_kl_divergences():
     """sqrt(2 KL) of N(m, (1 + tau c_l) S) from N(m, S), summed over 33 independent parameters."""
     tau = 2.3
@@ -102,6 +110,20 @@ def test_point_estimate_distance_is_the_mean_kl_divergence_over_inputs():
     kl = np.mean(0.5 * (ratio - 1 - np.log(ratio)))
     terms = point_estimate_terms(ALPHAS["mild"], torch.from_numpy(c))
     assert float(distance(scalar(t), terms)) == pytest.approx(math.sqrt(2 * kl), rel=1e-13)
+
+
+@every_case
+@pytest.mark.parametrize("lam", [0.3, 1.0, 5.0])
+def test_density_integrates_to_one(terms, lam):
+    def integrand(u: float) -> float:
+        return math.exp(float(log_density(scalar(math.exp(u)), terms, lam=lam)) + u)
+
+    middle = math.log(float(inverse_distance(scalar(1.0 / lam), terms)))
+    parts = [(-45.0, -8.0), (-8.0, -2.0), (-2.0, 1.0), (1.0, 4.0), (4.0, 15.0)]
+    total = sum(
+        quad(integrand, middle + a, middle + b, epsabs=1e-12, limit=200)[0] for a, b in parts
+    )
+    assert total == pytest.approx(1.0, abs=1e-9)
 
 
 @every_case
@@ -183,6 +205,20 @@ def test_prior_draws_have_an_exponential_distance(case, lam):
     draws = prior_draws(terms, lam=lam, generator=torch.Generator().manual_seed(5), size=(3000,))
     d = distance(draws, terms).numpy()
     assert stats.kstest(d, stats.expon(scale=1 / lam).cdf).pvalue > FALSE_ALARM
+
+
+def test_prior_draws_follow_the_density():
+    """The distribution function is by quadrature of the density, not by the distance."""
+    terms = TERMS["mild-thirds"]
+    draws = prior_draws(
+        terms, lam=1.0, generator=torch.Generator().manual_seed(6), size=(3000,)
+    ).numpy()
+    grid = np.linspace(-25, 6, 4001)
+    density = log_density(torch.from_numpy(np.exp(grid)), terms, lam=1.0).exp().numpy() * np.exp(
+        grid
+    )
+    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
+    assert stats.kstest(np.log(draws), lambda u: np.interp(u, grid, below)).pvalue > FALSE_ALARM
 
 
 def test_scale_law_of_the_point_estimate_case():

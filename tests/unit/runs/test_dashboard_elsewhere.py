@@ -16,13 +16,58 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
+from bandgap.jobs.worker import work_all
 from bandgap.runs.requests import TransferRequest
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, make_records
+from tests.unit.jobs.labelled_sets import add_labelled_set
 from tests.unit.runs.dask_cluster import Cluster
 
 pytestmark = pytest.mark.slow
+STACK = {"samples": 6, "choice_samples": 2, "training": {"epochs": 40, "chunk": 2}}
 QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
+
+
+def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
+    two_workers: Cluster,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workers of the engine write nothing to BANDGAP_HOME.
+
+    The dashboard and its worker share it; those of the engine receive items and return results.
+    """
+    monkeypatch.setattr("bandgap.descriptors.vectors.MIN_ATOMS_FOR_PROCESSES", 0)
+    files = {}
+    for place, engine in (("elsewhere", "dask"), ("local", "")):
+        monkeypatch.setenv(ENGINE, engine)
+        monkeypatch.setenv(SCHEDULER, two_workers.address if engine else "")
+        home = Home(tmp_path / place)
+        home.folder.mkdir()
+        jobs = JobStore(home)
+        workspace = str(uuid.UUID(int=7))
+        dataset = add_labelled_set(home, workspace, world, source_folder)
+        run = str(uuid.UUID(int=8))
+        request = TransferRequest(
+            method="nptl", settings=STACK, n=16, n_test=4, seed=1, device="cpu"
+        )
+        payload = {
+            "run": run,
+            "dataset": dataset.id,
+            "source": "toy",
+            "request": request.to_values(),
+        }
+        job = jobs.submit(
+            workspace, "transfer", title="transfer", payload=payload, subject=dataset.id
+        )
+        assert work_all(home) == 1 and jobs.job(workspace, job.id).state == "finished"
+        files[place] = (home.run_folder(run) / "draws.safetensors").read_bytes()
+    assert files["elsewhere"] == files["local"]
+    assert not list(two_workers.folder.rglob("*.safetensors")) and not list(
+        two_workers.folder.rglob("*.sqlite3")
+    )
 
 
 def test_scheduler_without_workers_or_answer_says_what_to_start(

@@ -2,8 +2,13 @@
 
 import dataclasses
 import json
+import os
+import re
+import subprocess
+import sys
 import warnings
 
+import ase.io
 import numpy as np
 import pytest
 import torch
@@ -16,6 +21,7 @@ from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
+from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import card_rows, left_out_sentence
@@ -186,3 +192,45 @@ def test_unknown_elements_are_left_out_with_advice(folder, world, tmp_path, meth
     assert run.manifest["n"] == 24
     assert message.startswith("1 of 25 labelled structures was left out: foreign.")
     assert "cannot be grown by Si, so that no method that transfers learns them" in message
+
+
+def test_commands_train_transfer_and_predict_in_three_processes(world, tmp_path):
+    for name, records, gaps in (
+        ("source", world.source_records, world.source_gaps_eV),
+        ("target", world.records, world.gaps_eV),
+    ):
+        frames = [record.atoms.copy() for record in records]
+        for atoms, record, gap in zip(frames, records, gaps, strict=True):
+            atoms.info = {"id": record.id, "gap_eV": float(gap)}
+        ase.io.write(tmp_path / f"{name}.extxyz", frames, format="extxyz")
+    labelled = ["--label", "gap_eV", "--structures"]
+
+    def shell(*words, code=0):
+        command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
+        wide = {**os.environ, "COLUMNS": "200"}
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=wide,
+            timeout=900,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    words = ("train-source", *labelled, "source.extxyz", "--network", "megnet", "--out", "source")
+    assert "leave out --preset and --species" in shell(*words, "--species", "H C O", code=2)
+    output = shell(*words)
+    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in output
+    manifest = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))
+    n_epochs = re.search(r"; (\d+) epochs of ", manifest["card"]["graph"])[1]
+    (timing,) = re.findall(r"^.*\(median\)$", output, re.MULTILINE)
+    assert timing.startswith(f"graph network: {n_epochs} epochs, ")
+    transfer = ("transfer", "--source", "source", *labelled, "target.extxyz")
+    shell(*transfer, "--method", "feature_gp", "--n", "16", "--n-test", "6", "--out", "run")
+    shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
+    rows = read_predictions_csv(tmp_path / "table.csv")
+    assert len(rows) == len(world.records) and (rows["status"] != "refused").all()
+    assert np.abs(rows["mean_eV"] - world.gaps_eV).mean() < 0.5 * world.gaps_eV.std()

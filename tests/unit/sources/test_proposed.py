@@ -208,6 +208,16 @@ def test_proposal_for_labels_with_zeros_states_what_potentials_would_gain(
     assert with_both.gain == ""
 
 
+@pytest.mark.parametrize("installed", [(), ("chgnet",)])
+def test_error_without_the_potentials_that_are_installed_says_so(
+    installed: tuple[str, ...],
+) -> None:
+    measured = propose(Target({("C", "H", "Zn"): 100}), transfers=False, potentials=installed)
+    assert ("(100 labelled, 69 held out, no pretrained potentials)" in measured.measured) == bool(
+        installed
+    )
+
+
 def test_proposal_depends_only_on_structures_that_can_be_learned_from(world: World) -> None:
     """Refused structures and those without a gap are not counted."""
     gaps = np.append(world.gaps_eV, 1.0)

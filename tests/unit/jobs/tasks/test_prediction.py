@@ -1,5 +1,10 @@
 """The prediction job in chunks gives the files of one chunk, also after a cancel or a kill."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +22,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.tasks.prediction import predict
 from bandgap.jobs.tasks.records import Work
-from bandgap.jobs.worker import work_all
+from bandgap.jobs.worker import Worker, work_all
 from bandgap.predictions.details import JOINT, ROWS
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.store import (
@@ -264,3 +269,34 @@ def test_long_extxyz_is_left_out(home, monkeypatch):
         not (folder_of(home, job) / EXTXYZ).exists()
         and (folder_of(home, job) / PREDICTIONS_CSV).exists()
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_prediction_of_a_killed_worker_resumes_in_the_next(home):
+    n = 4 * prediction.CHUNK
+    jobs = JobStore(home)
+    job = submitted(home, n)
+    environment = {**os.environ, "BANDGAP_HOME": str(home.folder)}
+    worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
+    try:
+        deadline = time.monotonic() + 300
+        while not 0 < resuming.n_predicted_rows(home, job.payload) < n:
+            assert jobs.job(WS, job.id).active and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    n_rows = resuming.n_predicted_rows(home, job.payload)
+    Worker(home).serve(until=lambda: True)  # the next worker finds it, and says how it ended
+    stopped = jobs.job(WS, job.id)
+    assert stopped.state == "interrupted" and 0 < n_rows < n and not folder_of(home, job).exists()
+    again = resuming.resume_prediction(jobs, stopped)
+    Worker(home).serve(until=lambda: not jobs.job(WS, again.id).active)
+    ended = jobs.job(WS, again.id)
+    assert (
+        ended.state == "finished"
+        and ended.result["n_resumed_rows"] >= n_rows
+        and ended.result["n"] == n + 2
+    )
+    assert (folder_of(home, again) / PREDICTIONS_CSV).read_text() == expected(home, n).to_csv()
