@@ -282,10 +282,14 @@ def prepare(
 def n_to_learn(request: TransferRequest, data: LabelledSet) -> int:
     """Return how many structures are learned from if all that have a gap can be described."""
     n_labelled = int(np.isfinite(data.gaps_eV).sum())
-    n_test = request.n_test
-    if n_test is None:
-        n_test = round(DEFAULT_TEST_SHARE * n_labelled)
-    return min(request.n or n_labelled - n_test, n_labelled)
+    return min(request.n or n_labelled - _n_to_test(request, n_labelled), n_labelled)
+
+
+def _n_to_test(request: TransferRequest, n: int) -> int:
+    """Return how many of n structures are held back for testing."""
+    if request.n_test is not None:
+        return request.n_test
+    return min(round(DEFAULT_TEST_SHARE * n), max(0, n - (request.n or 0)))
 
 
 def split_rows(
@@ -364,10 +368,6 @@ def _check_enough_to_learn_from(split: Split, n_requested: int | None) -> None:
 def _split(prepared: Prepared) -> Split:
     request = prepared.request
     table = prepared.table
-    n_test = request.n_test
-    if n_test is None:
-        n_left = max(0, len(table) - (request.n or 0))
-        n_test = min(round(DEFAULT_TEST_SHARE * len(table)), n_left)
     draw: dict[str, Any] = {
         "n_train": request.n,
         "seed": request.seed,
@@ -379,7 +379,7 @@ def _split(prepared: Prepared) -> Split:
         test_candidates = _ids_of_known_elements(prepared)
         return split_of(
             table,
-            n_test=n_test,
+            n_test=_n_to_test(request, len(table)),
             by_formula=request.by_formula,
             test_candidates=test_candidates,
             **draw,

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
-from bandgap.foundation.errors import ArtifactError
-from bandgap.storage.arrays import save_arrays
+from bandgap.storage.arrays import damaged_file, save_arrays
 from bandgap.storage.stored_fields import WORDS
 from bandgap.structures import StructureRecord
 from bandgap.structures.bonds import bonds, molecules
@@ -136,9 +135,7 @@ def load_arrays(folder: Path) -> dict[str, NDArray[Any]] | None:
             return {**arrays, "n_nearest": n_nearest}
         return {"structures": arrays["structures"], "molecules": arrays["molecules"], **arrays}
     except DAMAGE as error:
-        raise ArtifactError(
-            f"{path} cannot be read ({error}). The folder is damaged; make it again."
-        ) from error
+        raise damaged_file(path, str(error)) from error
 
 
 def _refined(numbers: NDArray[np.int_], i: NDArray[np.intp], j: NDArray[np.intp]) -> Keys:

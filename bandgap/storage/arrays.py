@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save
 
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError
+from bandgap.foundation.replacement import write_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -19,19 +20,11 @@ _FREE_BYTES = 1_000_000
 
 
 def save_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
-    """Write arrays, whole or not at all."""
-    replace_file(path, save({name: np.asarray(a, order="C") for name, a in arrays.items()}))
+    """Write arrays, whole or not at all.
 
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, with the file mode of any other file.
-
-    safetensors' own writer lets only the owner read it. What was loaded may be a view of the file:
-    it is replaced, never written over, so that this stays what it is.
+    safetensors' own writer lets only the owner read the file.
     """
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(content)
-    partial.replace(path)
+    write_whole(path, save({name: np.asarray(a, order="C") for name, a in arrays.items()}))
 
 
 def load_arrays(path: Path) -> Arrays:

@@ -7,12 +7,17 @@ import torch
 from safetensors.torch import load_file, save
 
 from bandgap.foundation.damage import DAMAGE
-from bandgap.storage.arrays import check_shapes, damaged_file, replace_file
+from bandgap.foundation.replacement import write_whole
+from bandgap.storage.arrays import check_shapes, damaged_file
 
 
 def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write tensors, whole or not at all."""
-    replace_file(path, save({name: value.contiguous() for name, value in arrays.items()}))
+    """Write tensors, whole or not at all.
+
+    Tensors that were loaded are a view of their file: it is replaced, never written over, so that
+    they stay what they are.
+    """
+    write_whole(path, save({name: value.contiguous() for name, value in arrays.items()}))
 
 
 def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
