@@ -124,22 +124,19 @@ class JobTimes:
         return request.method, START_S + n_new * structure_s + fit_s
 
     def _features(self, payload: Mapping[str, Any]) -> tuple[object, int, float]:
-        """Return data and features of a transfer, and its structures with the seconds of each.
-
-        With a potential all labelled structures are described, otherwise those of the split.
-        """
+        """Return data and features of a transfer, and its structures with the seconds of each."""
         request = TransferRequest.of(payload["request"])
         source = payload["source"]
-        n_labelled, atoms, periodic = self._size(payload["dataset"])
+        _, atoms, periodic = self._size(payload["dataset"])
         names = request.preset or " ".join(self._system.potentials)
         if source != NO_SOURCE:
             names = self._potentials(source)
         levels = request.levels or "none"
-        potentials = [rate for name, rate in POTENTIALS_S.items() if name in names]
-        rates = [FEATURES_S, LEVELS_S.get(levels, LEVELS_S[METHOD]), *potentials]
+        rates = [FEATURES_S, LEVELS_S.get(levels, LEVELS_S[METHOD])]
+        rates += [rate for name, rate in POTENTIALS_S.items() if name in names]
         if periodic and levels not in ("none", HUECKEL, MOLECULES):
             rates.append(CRYSTAL_LEVELS_S)
-        n = n_labelled if potentials else (request.n or 0) + (request.n_test or 0)
+        n = (request.n or 0) + (request.n_test or 0)
         seconds = sum(structure_s + atoms * atom_s for structure_s, atom_s in rates)
         return (payload["dataset"], source, levels, names), n, seconds
 

@@ -16,7 +16,7 @@ from bandgap.datasets.table import (
     LabelledSet,
     Table,
     elements_of,
-    learnable,
+    learnable_without_features,
     with_baseline_column,
 )
 from bandgap.descriptors import (
@@ -170,13 +170,11 @@ def training_table(
             f"structures {'have one' if baseline is not None else 'have none'}. Give those of the "
             "run."
         )
-    table = learnable(
+    table = learnable_without_features(
         data.records,
         np.asarray(data.gaps_eV, dtype=float),
         descriptor=replace(run.descriptor, levels="none"),
         baseline_eV=baseline,
-        cache=cache,
-        progress=progress,
     )
     if table.content() != run.manifest["data"]["fingerprint"]:
         stored = run.manifest["data"]["n_labelled"]
@@ -191,8 +189,6 @@ def training_table(
     row_of_id = {id_: row for row, id_ in enumerate(table.ids)}
     rows = np.array([row_of_id[id_] for id_ in run.manifest["split"]["train"]], dtype=np.int64)
     learned = table.rows(rows)
-    if run.descriptor.levels == "none":
-        return learned
     described = featurize(learned.records, run.descriptor, cache=cache, progress=progress)
     return replace(learned, features=described.features)
 

@@ -88,7 +88,7 @@ def measure_learning_curve(
         )
     heldout = load_heldout(parent.folder, parent.manifest)
     request = TransferRequest.of(parent.manifest["request"])
-    prepared = prepare(folder_of_source(source), data, request, cache=cache, progress=progress)
+    prepared = prepare(folder_of_source(source), data, request)
     check_content(parent, prepared)
     tables = split_rows(prepared, cache=cache, progress=progress)
     split = {"train": tables.train.ids, "test": tables.test.ids}

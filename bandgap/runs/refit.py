@@ -74,7 +74,7 @@ def refit_run(
     parent = read_parent(as_folder(run, name="run"))
     source_folder = folder_of_source(source)
     check_result_folder(folder, kind="run", inputs=[source_folder, parent.folder])
-    prepared = prepare(source_folder, data, parent.request, cache=cache, progress=progress)
+    prepared = prepare(source_folder, data, parent.request)
     check_content(parent, prepared)
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints

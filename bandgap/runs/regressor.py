@@ -198,7 +198,7 @@ class BandGapRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         cache = self._cache()
         started = time.perf_counter()
-        prepared = prepare(self.source, data, request, cache=cache)
+        prepared = prepare(self.source, data, request)
         tables = split_rows(prepared, cache=cache)
         _refuse_left_out(prepared, records)
         with tempfile.TemporaryDirectory(prefix="bandgap-") as parent:

@@ -20,7 +20,7 @@ from bandgap.datasets.checked import checked_set
 from bandgap.datasets.own_features import own_features
 from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.splits import Split
-from bandgap.datasets.table import LabelledSet, Table, learnable, learnable_without_features
+from bandgap.datasets.table import LabelledSet, Table, learnable_without_features
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_tight_binding_gaps
@@ -75,8 +75,7 @@ from bandgap.transfer.shared.method import MIN_ROWS, Fitting
 class Prepared:
     """The method with its settings, origin, descriptor and structures that a request means.
 
-    `table` has no features, because only the rows of the split are described. With a potential it
-    has them, without electron levels: a potential can refuse structures when it describes them.
+    `table` has no features, because only the rows of the split are described.
     """
 
     request: TransferRequest  # with the names of method and levels
@@ -204,9 +203,7 @@ def transfer_run(
     folder = as_folder(out, name="out")
     source_folder = folder_of_source(source)
     check_result_folder(folder, kind="run", inputs=[source_folder])
-    prepared = prepare(
-        source_folder, data, request or TransferRequest(), cache=cache, progress=progress
-    )
+    prepared = prepare(source_folder, data, request or TransferRequest())
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
@@ -218,14 +215,7 @@ def transfer_run(
     return folder
 
 
-def prepare(
-    source: Path | str | None,
-    data: LabelledSet,
-    request: TransferRequest,
-    *,
-    cache: DescriptorCache | None = None,
-    progress: Progress = no_progress,
-) -> Prepared:
+def prepare(source: Path | str | None, data: LabelledSet, request: TransferRequest) -> Prepared:
     """Check the arguments, and choose method, descriptor and the structures to draw from.
 
     Rows without a gap and structures that cannot be described are left out.
@@ -251,22 +241,13 @@ def prepare(
     origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
     config = origin.method.configure(request.settings)
     of_source = origin.sources is not None
-    choice: dict[str, Any] = {
-        "descriptor": origin.descriptor,
-        "of_source": of_source,
-        "baseline_eV": data.baseline_eV,
-    }
-    if origin.descriptor.potential == "none":
-        table = learnable_without_features(data.records, data.gaps_eV, **choice)
-    else:
-        table = learnable(
-            data.records,
-            data.gaps_eV,
-            cache=cache,
-            n_jobs=request.n_jobs,
-            progress=progress,
-            **choice,
-        )
+    table = learnable_without_features(
+        data.records,
+        data.gaps_eV,
+        descriptor=origin.descriptor,
+        of_source=of_source,
+        baseline_eV=data.baseline_eV,
+    )
     return Prepared(
         request=request,
         theory_level=data.level_of_theory,
@@ -304,19 +285,16 @@ def split_rows(
     if prepared.request.n is None or prepared.request.n >= MIN_ROWS:
         _check_enough_to_learn_from(split, prepared.request.n)
     n_drawn = len(split.train)
-    table = prepared.table
-    has_features = prepared.descriptor.potential != "none" and prepared.request.levels == "none"
-    if not has_features:
-        table, split, without_features = described_split(
-            table,
-            split,
-            prepared.descriptor,
-            cache=cache,
-            n_jobs=prepared.request.n_jobs,
-            progress=progress,
-        )
-        prepared.facts["data"]["n_labelled"] -= len(without_features)
-        prepared.facts["left_out"] += [to_dict(structure) for structure in without_features]
+    table, split, without_features = described_split(
+        prepared.table,
+        split,
+        prepared.descriptor,
+        cache=cache,
+        n_jobs=prepared.request.n_jobs,
+        progress=progress,
+    )
+    prepared.facts["data"]["n_labelled"] -= len(without_features)
+    prepared.facts["left_out"] += [to_dict(structure) for structure in without_features]
     if len(split.train) < MIN_ROWS <= n_drawn:
         raise InputError(
             f"{len(split.train):,} of {n_drawn:,} structures to learn from can be described. At"

@@ -21,17 +21,23 @@ def labelled(world):
     return LabelledSet(world.records, gaps_eV, "made up")
 
 
-@pytest.mark.parametrize(("n", "n_test"), [(6, 0), (6, 4), (None, 5)])
-def test_structures_outside_the_split_are_not_described(source_folder, labelled, n, n_test) -> None:
+@pytest.mark.parametrize(
+    ("n", "n_test", "preset"), [(6, 0, None), (6, 4, None), (None, 5, None), (6, 4, "chgnet")]
+)
+def test_structures_outside_the_split_are_not_described(
+    source_folder, labelled, n, n_test, preset
+) -> None:
+    if preset:
+        pytest.importorskip("chgnet")
     described: list[int] = []
 
     def note(update: Update) -> None:
         if update.phase == "descriptors":
             described.append(update.total or 0)
 
-    request = TransferRequest(method="feature_gp", n=n, n_test=n_test, seed=3)
-    prepared = prepare(source_folder, labelled, request, progress=note)
-    assert described == []
+    method = "kernel_ridge" if preset else "feature_gp"
+    request = TransferRequest(method=method, n=n, n_test=n_test, seed=3, preset=preset)
+    prepared = prepare(None if preset else source_folder, labelled, request)
     split_rows(prepared, progress=note)
     assert set(described) == {23 if n is None else n + n_test}
 
