@@ -121,8 +121,6 @@ class Chain:
         )
         # the network of the leading inputs, valid until the trailing weights move
         self._part: WhitenedNetwork | None = None
-        # how far one radian moves a unit's input, by layer; estimated in warm-up
-        self._spans: list[float] = []
         self.step = START_STEP
         self.n_steps = 1
         device = net.inputs.device
@@ -134,6 +132,8 @@ class Chain:
         ]
         log_sd = 0.5 * float(torch.log(net.y.var().cpu().clamp_min(1e-12)))
         self._state = prior.start(chains, log_sd=log_sd, generator=host).to(device)
+        # how far one radian moves a unit's input, by layer; estimated at the start and in warm-up
+        self._spans = self._unit_spans(self._state)
         units = torch.diag(prior.units)
         self._brackets = START_BRACKET * units
         self._flights = START_FLIGHT * units
@@ -355,6 +355,16 @@ class Chain:
             self._subspaces = informed_directions(self._net, self._prior, self._visited)
             self._visited = []
 
+    def _unit_spans(self, recent: Tensor) -> list[float]:
+        """Return `unit_spans` at the present state, with the mean scales of states `recent`."""
+        return unit_spans(
+            self._net,
+            self._z,
+            self._prior.scales(self._state),
+            layer_scales=torch.log(self._prior.scales(recent).s).mean(0).exp(),
+            leading=self._leading,
+        )
+
     def _refresh(self, *, find_new_frames: bool) -> None:
         """Estimate the scales' widths from the latest iterations and, if asked for, frames."""
         recent = torch.cat(self._history[-math.ceil(RECENT * len(self._history)) :])
@@ -362,13 +372,7 @@ class Chain:
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
         self._brackets = BRACKET * spread
         self._flights = (CENTRED_FLIGHT if find_new_frames else FLIGHT) * spread
-        self._spans = unit_spans(
-            self._net,
-            self._z,
-            self._prior.scales(self._state),
-            layer_scales=torch.log(self._prior.scales(recent).s).mean(0).exp(),
-            leading=self._leading,
-        )
+        self._spans = self._unit_spans(recent)
         if find_new_frames:
             self._frames = find_frames(self._net, self._prior, self._visited, leading=self._leading)
             target = self._config.acceptance(centred=True)

@@ -177,7 +177,7 @@ def test_error_in_a_group_reaches_the_caller(problem, monkeypatch):
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
     net, prior = problem
-    with pytest.raises(RuntimeError, match="size"):
+    with pytest.raises(ValueError, match="shape"):
         run((dataclasses.replace(net, y=net.y[:-1]), prior))
 
 
