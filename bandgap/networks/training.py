@@ -6,7 +6,6 @@ Reference for Adam: Kingma and Ba (2015).
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from bandgap.foundation.config import Count, NonNegative, Positive, ProperShare, Settings
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.adam import Adam
 from bandgap.networks.perceptron import Params, forward, layer_of
 from bandgap.networks.row_blocks import Rows
 
@@ -218,11 +218,7 @@ def train(
         raise ConfigError(
             f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out."
         )
-    groups: list[dict[str, Any]] = [
-        {"params": values, "lr": share * config.learning_rate}
-        for share, values in trainable.items()
-    ]
-    optimiser = torch.optim.Adam(groups, eps=ADAM_EPS)
+    optimiser = Adam(trainable, rate=config.learning_rate, eps=ADAM_EPS)
     best = float("inf")
     best_params = {name: value.detach().clone() for name, value in params.items()}
     n_waiting = 0
@@ -254,8 +250,7 @@ def train(
             continue
         n_waiting += 1
         if n_waiting % config.plateau_epochs == 0:
-            for group in optimiser.param_groups:
-                group["lr"] *= config.plateau_factor
+            optimiser.rate *= config.plateau_factor
         if n_waiting >= config.patience:
             break
     with torch.no_grad():
@@ -269,7 +264,7 @@ def one_epoch(
     y: Tensor,
     rows: Tensor,
     *,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam | torch.optim.Optimizer,
     batch_size: int,
     l1: float,
     l2: float,

@@ -32,6 +32,7 @@ from torch import Tensor
 from bandgap.foundation.config import Count, Positive, Settings, Share
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.adam import Adam
 from bandgap.networks.perceptron import Params, forward, layer_of
 
 KL_WEIGHTS = (1.0, 0.3, 0.1)
@@ -165,8 +166,8 @@ def fit_variational(
         prior=narrow,
         start_sd=config.start_sd,
     )
-    optimiser = torch.optim.Adam(
-        [*q.mean.values(), *q.log_sd.values(), q.log_noise], lr=config.learning_rate
+    optimiser = Adam(
+        {1.0: [*q.mean.values(), *q.log_sd.values(), q.log_noise]}, rate=config.learning_rate
     )
     n = y.shape[0]
     step = 0
@@ -177,7 +178,7 @@ def fit_variational(
         log_likelihood = 0.0
         for batch in torch.split(torch.randperm(n, generator=generator), config.batch_size):
             if step >= (1 - config.final_share) * n_steps:
-                optimiser.param_groups[0]["lr"] = config.final_learning_rate
+                optimiser.rate = config.final_learning_rate
             ramp = min(1.0, step / (config.ramp_share * n_steps)) if config.ramp_share else 1.0
             optimiser.zero_grad()
             fit = log_likelihoods(q, rows[batch], y[batch], generator=generator).mean()

@@ -21,7 +21,7 @@ from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
 from bandgap.storage.arrays import damaged_file, save_arrays
 from bandgap.storage.stored_fields import WORDS
 from bandgap.structures import StructureRecord
-from bandgap.structures.bonds import bonds, molecules
+from bandgap.structures.bonds import bonded_groups, bonds
 
 KEYS = "known.safetensors"
 # Rounds of refinement: a colour then depends on the surroundings up to 24 bonds away.
@@ -65,8 +65,9 @@ class Overlap:
 
 def molecule_keys(atoms: Atoms) -> Keys:
     """Return the sorted distinct keys of the molecules of a structure; a network counts as one."""
-    n_molecules, molecule_of_atom = molecules(atoms)
-    colours = _refined(np.asarray(atoms.numbers), *bonds(atoms))
+    i, j = bonds(atoms)
+    n_molecules, molecule_of_atom = bonded_groups(len(atoms), i, j)
+    colours = _refined(np.asarray(atoms.numbers), i, j)
     totals = np.zeros(n_molecules, dtype=np.uint64)
     np.add.at(totals, molecule_of_atom, _mixed(colours))
     return np.unique(_mixed(totals))
@@ -83,13 +84,14 @@ def keys_of(records: Sequence[StructureRecord]) -> SourceKeys:
 
 def overlap(keys: SourceKeys, records: Sequence[StructureRecord]) -> Overlap:
     """Count the structures in the source data, and those with a molecule in the source data."""
+    structures, of_molecules = set(keys.structures.tolist()), set(keys.molecules.tolist())
     n_structures = 0
     n_with_molecule = 0
     for record in records:
         if record.atoms is None:
             continue
-        n_structures += bool(np.isin(np.uint64(structure_key(record)), keys.structures))
-        n_with_molecule += bool(np.isin(molecule_keys(record.atoms), keys.molecules).any())
+        n_structures += structure_key(record) in structures
+        n_with_molecule += not of_molecules.isdisjoint(molecule_keys(record.atoms).tolist())
     return Overlap(len(records), n_structures, n_with_molecule)
 
 

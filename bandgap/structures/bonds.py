@@ -29,8 +29,12 @@ def bonds(atoms: Atoms) -> tuple[Indices, Indices]:
 
 def molecules(atoms: Atoms) -> tuple[int, Indices]:
     """Return the number of bonded groups of atoms, and the group of every atom (n,)."""
-    i, j = bonds(atoms)
-    graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(atoms), len(atoms)))
+    return bonded_groups(len(atoms), *bonds(atoms))
+
+
+def bonded_groups(n_atoms: int, i: Indices, j: Indices) -> tuple[int, Indices]:
+    """Return the number of groups of atoms with these bonds, and the group of every atom (n,)."""
+    graph = coo_array((np.ones(len(i)), (i, j)), shape=(n_atoms, n_atoms))
     count, group = connected_components(graph, directed=False)
     return int(count), np.asarray(group, dtype=np.intp)
 
