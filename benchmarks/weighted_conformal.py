@@ -31,7 +31,8 @@ from bandgap.descriptors import featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.networks.perceptron import hidden_in_double, layer_of
+from bandgap.networks.hidden_layers import hidden_in_double
+from bandgap.networks.perceptron import layer_of
 from bandgap.research.flows.fitting import FlowTraining, fit_flows
 from bandgap.research.flows.masked_flow import FlowConfig
 from bandgap.runs.prediction import draw_requests, record_predictions

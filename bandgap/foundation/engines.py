@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.forks import Task, repeating_lost_tasks
 
 Name = Literal["local", "dask"]
 T = TypeVar("T")
@@ -99,7 +100,7 @@ def inside_map() -> bool:
 
 def mapped(
     function: Callable[..., T],
-    tasks: Iterable[tuple[Any, ...]],
+    tasks: Iterable[Task],
     *,
     n_jobs: int = 1,
     ahead: int = AHEAD,
@@ -118,6 +119,11 @@ def mapped(
     ahead
         Tasks for each process that are submitted before they are needed. After the generator is
         closed, at most these are still computed.
+
+    Raises
+    ------
+    BandgapError
+        If a local process is killed twice (`repeating_lost_tasks`).
     """
     engine = engine_in_use()
     if not engine.remote and (n_jobs == 1 or inside_map()):
@@ -126,11 +132,14 @@ def mapped(
         return
     from joblib import delayed
 
-    remaining_tasks = iter(tasks)
-    with _parallel(engine, n_jobs) as parallel:
-        window = ahead * max(1, int(parallel._effective_n_jobs()))
-        while batch := list(islice(remaining_tasks, window)):
-            yield from parallel(delayed(_inside)(function, task) for task in batch)
+    def by_joblib(tasks: Iterable[Task]) -> Generator[T, None, None]:
+        remaining_tasks = iter(tasks)
+        with _parallel(engine, n_jobs) as parallel:
+            window = ahead * max(1, int(parallel._effective_n_jobs()))
+            while batch := list(islice(remaining_tasks, window)):
+                yield from parallel(delayed(_inside)(function, task) for task in batch)
+
+    yield from repeating_lost_tasks(by_joblib, tasks)
 
 
 def end_pools() -> None:

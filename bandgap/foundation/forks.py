@@ -17,11 +17,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
 from typing import Any, TypeVar
 
 from bandgap.foundation.errors import BandgapError
 
 T = TypeVar("T")
+Task = tuple[Any, ...]
 # PR_SET_PDEATHSIG of Linux's prctl.
 _SET_DEATH_SIGNAL = 1
 
@@ -37,7 +39,7 @@ def can_fork() -> bool:
 
 
 def mapped_by_forks(
-    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
+    function: Callable[..., T], tasks: Iterable[Task], *, n_jobs: int, ahead: int
 ) -> Generator[T, None, None]:
     """Yield `function(*task)` for every task in order, computed by forks of this process.
 
@@ -55,31 +57,63 @@ def mapped_by_forks(
     Raises
     ------
     BandgapError
-        If a process is killed; besides what `function` raises.
+        As `repeating_lost_tasks`; besides what `function` raises.
     """
-    submitted: deque[Future[T]] = deque()
-    # The forks' garbage collectors skip existing objects, which would otherwise copy their pages.
-    gc.freeze()
-    context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(
-        n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),)
-    )
-    try:
-        for task in tasks:
-            with _without_fork_warning():
-                submitted.append(pool.submit(function, *task))
-            if len(submitted) >= n_jobs * ahead:
+
+    def by_pool(tasks: Iterable[Task]) -> Generator[T, None, None]:
+        submitted: deque[Future[T]] = deque()
+        # The forks' garbage collectors skip existing objects, whose pages they would copy.
+        gc.freeze()
+        context = multiprocessing.get_context("fork")
+        pool = ProcessPoolExecutor(
+            n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),)
+        )
+        try:
+            for task in tasks:
+                with _without_fork_warning():
+                    submitted.append(pool.submit(function, *task))
+                if len(submitted) >= n_jobs * ahead:
+                    yield submitted.popleft().result()
+            while submitted:
                 yield submitted.popleft().result()
-        while submitted:
-            yield submitted.popleft().result()
-    except BrokenProcessPool as error:
-        raise BandgapError(
-            "A process that computed was killed, probably as memory ran out. Use fewer jobs, or "
-            "smaller chunks; the same command resumes where it stopped."
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        gc.unfreeze()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            gc.unfreeze()
+
+    return repeating_lost_tasks(by_pool, tasks)
+
+
+def repeating_lost_tasks(
+    map_function: Callable[[Iterable[Task]], Generator[T, None, None]], tasks: Iterable[Task]
+) -> Generator[T, None, None]:
+    """Yield the results of a map, in order; where a process is killed, the map starts again with
+    the tasks whose results are missing.
+
+    Raises BandgapError if a process is killed twice before the first of these tasks is done.
+    """
+    unfinished: deque[Task] = deque()
+
+    def noted_tasks() -> Iterator[Task]:
+        for task in tasks:
+            unfinished.append(task)
+            yield task
+
+    remaining_tasks: Iterator[Task] = noted_tasks()
+    lost_task = None
+    while True:
+        try:
+            for result in map_function(remaining_tasks):
+                unfinished.popleft()
+                yield result
+            return
+        except BrokenProcessPool as error:
+            if unfinished[0] is lost_task:
+                raise BandgapError(
+                    "A process that computed was killed twice, probably as memory ran out. Use "
+                    "fewer jobs, or smaller chunks; the same command resumes where it stopped."
+                ) from error
+            lost_task = unfinished[0]
+            remaining_tasks = chain(tuple(unfinished), remaining_tasks)
 
 
 @contextlib.contextmanager

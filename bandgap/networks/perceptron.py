@@ -8,9 +8,7 @@ theta_l means both of layer l.
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.foundation.config import Count, OneOrMore, Settings
@@ -117,20 +115,6 @@ def hidden_features(params: Params, x: Tensor) -> Tensor:
             h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2)
         )
     return h
-
-
-def hidden_in_double(params: Params, x: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return all hidden layers, (n, q) each, in double precision, so that a row depends on the
-    others by much less than 1e-6.
-    """
-    hidden = []
-    h = x
-    for layer in range(1, max(map(layer_of, params)) + 1):
-        weight = params[f"weight.{layer}"].double().numpy()
-        bias = params[f"bias.{layer}"].double().numpy()
-        h = np.maximum(h @ weight.T + bias, 0.0)
-        hidden.append(h)
-    return hidden
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.networks.perceptron import Params, hidden_in_double
+from bandgap.networks.hidden_layers import Weights, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import (
     Diagnostics,
@@ -28,7 +28,7 @@ class LastLayerPosterior:
     n_members: ClassVar[int] = 1
 
     standardiser: Standardiser
-    hidden: Params  # weight.1, bias.1, ... of all layers but the output layer
+    hidden: Weights  # weight.1, bias.1, ... of all layers but the output layer
     output: Floats  # (chain, draw, q + 1), the bias last
     sigma: Floats  # (chain, draw)
     seed: int

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from bandgap.networks.perceptron import Params, hidden_in_double, layer_of
+from bandgap.networks.hidden_layers import Weights, arrays_of, hidden_in_double
 from bandgap.networks.standardise import Standardiser
-from bandgap.sources.extras import used_features
-from bandgap.sources.model import SourceModel
+
+if TYPE_CHECKING:
+    from bandgap.sources.model import SourceModel  # loads torch
 
 Floats = NDArray[np.float64]
 
@@ -52,38 +52,35 @@ class SourceNetwork:
         Standardisation of these columns.
     """
 
-    params: Params
+    params: Weights
     columns: NDArray[np.int64]
     scales: Standardiser
 
     @classmethod
-    def of_heads(cls, models: Sequence[SourceModel], scales: Standardiser) -> Self:
+    def of_heads(cls, models: Sequence["SourceModel"], scales: Standardiser) -> Self:
         """Return the network with the outputs of `models`, which share all other layers.
 
         `scales` standardise the features of the descriptor.
         """
-        params = dict(models[0].params)
-        last = max(map(layer_of, params))
+        params = arrays_of(models[0].params)
+        last = len(params) // 2
         for name in (f"weight.{last}", f"bias.{last}"):
-            params[name] = torch.cat([model.params[name] for model in models])
-        columns = np.flatnonzero(used_features(params)).astype(np.int64)
-        params["weight.1"] = params["weight.1"][:, torch.from_numpy(columns)].contiguous()
+            params[name] = np.concatenate([model.params[name].numpy() for model in models])
+        columns = np.flatnonzero(params["weight.1"].any(axis=0)).astype(np.int64)
+        params["weight.1"] = params["weight.1"].take(columns, axis=1)
         of_columns = replace(scales, x_mean=scales.x_mean[columns], x_scale=scales.x_scale[columns])
         return cls(params, columns, of_columns)
 
     def view(self, features: NDArray[np.floating[Any]]) -> NetworkView:
         """Return the values at raw features (n, p) of the descriptor."""
         z = self.scales.features(features[:, self.columns])
-        n_layers = max(map(layer_of, self.params))
-        hidden_params = {
-            name: value for name, value in self.params.items() if layer_of(name) < n_layers
-        }
-        hidden = hidden_in_double(hidden_params, z)
+        last = len(self.params) // 2
+        hidden = hidden_in_double(self.params, z, n_layers=last - 1)
         output, bias = (
-            self.params[f"{name}.{n_layers}"].double().numpy() for name in ("weight", "bias")
+            self.params[f"{name}.{last}"].astype(np.float64) for name in ("weight", "bias")
         )
         slopes = output[:, None, :] * (hidden[-1] > 0)
-        for layer in range(n_layers - 1, 1, -1):
-            weight = self.params[f"weight.{layer}"].double().numpy()
+        for layer in range(last - 1, 1, -1):
+            weight = self.params[f"weight.{layer}"].astype(np.float64)
             slopes = (slopes @ weight) * (hidden[layer - 2] > 0)
         return NetworkView(z, hidden[-1] @ output.T + bias, hidden[0], slopes)

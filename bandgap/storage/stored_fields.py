@@ -151,6 +151,8 @@ class _Reader:
         numbers = {name.removeprefix(f"{path}.").split(".")[0] for name in self._names(path)}
         entries = plain or [None] * len(numbers)
         if hints[1:] == (...,):
+            if hints[0] in (str, int, float):  # thousands of ids
+                return tuple(entries)
             hints = hints[:1] * len(entries)
         return tuple(
             self._read(hint, _under(path, i), entry)

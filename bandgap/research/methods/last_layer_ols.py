@@ -20,6 +20,7 @@ import numpy as np
 from bandgap.foundation import citations
 from bandgap.foundation.config import Count, ProperShare
 from bandgap.foundation.progress import Update
+from bandgap.networks.hidden_layers import arrays_of
 from bandgap.networks.perceptron import Params
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
@@ -94,7 +95,7 @@ def fit(
     }
     return LastLayerPosterior(
         standardiser=standardiser,
-        hidden=hidden,
+        hidden=arrays_of(hidden),
         output=np.stack(outputs),
         sigma=np.stack(sigmas),
         seed=fitting.seed,

@@ -23,6 +23,7 @@ from bandgap.foundation import citations
 from bandgap.foundation.config import AtLeastTwo, Candidates, Count
 from bandgap.foundation.progress import Update
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
+from bandgap.networks.hidden_layers import arrays_of
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.statistics import hidden_layers
@@ -91,7 +92,7 @@ def fit(
     n = final.n_trained
     return LastLayerPosterior(
         standardiser=final.standardiser,
-        hidden=hidden_layers(source.params),
+        hidden=arrays_of(hidden_layers(source.params)),
         output=output[None],
         sigma=np.full((1, config.samples), sigma_eV / final.standardiser.y_sd_eV),
         seed=fitting.seed,

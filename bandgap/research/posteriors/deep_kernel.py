@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from bandgap.networks.perceptron import Params, hidden_in_double
+from bandgap.networks.hidden_layers import hidden_in_double
+from bandgap.networks.perceptron import Params
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
 

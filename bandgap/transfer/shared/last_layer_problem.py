@@ -30,6 +30,7 @@ from bandgap.inference.last_layer.spectral_regression import (
     least_cross_validation,
     spectral_regression,
 )
+from bandgap.networks.hidden_layers import arrays_of
 from bandgap.networks.perceptron import Params, hidden_features
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
@@ -167,7 +168,7 @@ class LastLayerProblem:
         output[:, -1] += self.unit * (intercept - moves @ (self.mean / self.sd))
         return LastLayerPosterior(
             standardiser=self.standardiser,
-            hidden=self.hidden,
+            hidden=arrays_of(self.hidden),
             output=output.reshape(chains, n_draws, -1),
             sigma=self.unit * np.sqrt(sigma2),
             seed=seed,

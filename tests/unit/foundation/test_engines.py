@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,7 @@ from bandgap.foundation.engines import (
     mapped,
     use_engine,
 )
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.jobs.lock import REFUSED
 
 KEPT: list[bytes] = []
@@ -54,6 +56,19 @@ def failing(x: int) -> int:
     return x
 
 
+def killed_once(x: int, marks: Path) -> int:
+    """Return the item; the process that receives the third or the twentieth first is killed."""
+    mark = marks / str(x)
+    if x in (3, 20) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def killed(x: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_results_come_in_the_order_of_the_items(n_jobs: int) -> None:
     results = list(mapped(square, ((x,) for x in range(40)), n_jobs=n_jobs))
@@ -71,6 +86,16 @@ def test_maps_inside_an_item_are_loops() -> None:
 def test_error_of_an_item_is_raised_as_it_is(n_jobs: int) -> None:
     with pytest.raises(ConfigError, match="item 3 is wrong"):
         list(mapped(failing, ((x,) for x in range(9)), n_jobs=n_jobs))
+
+
+def test_items_of_killed_processes_are_computed_again(tmp_path: Path) -> None:
+    results = list(mapped(killed_once, ((x, tmp_path) for x in range(40)), n_jobs=2))
+    assert results == list(range(40)) and len(list(tmp_path.iterdir())) == 2
+
+
+def test_item_whose_process_is_killed_twice_is_reported() -> None:
+    with pytest.raises(BandgapError, match="was killed twice, probably as memory ran out"):
+        list(mapped(killed, ((x,) for x in range(4)), n_jobs=2))
 
 
 def test_process_that_grew_is_replaced_where_warnings_are_errors() -> None:

@@ -29,6 +29,14 @@ def die(number):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_once(number, marks):
+    """Return the number; a process that receives a multiple of 4 for the first time is killed."""
+    if number % 4 == 0 and not (marks / str(number)).exists():
+        (marks / str(number)).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
 @pytest.fixture
 def state():
     # Set after the import, so that a spawned process would not have it.
@@ -67,10 +75,14 @@ def test_error_of_the_function_is_raised_after_the_results_before_it():
         next(results)
 
 
-def test_killed_process_is_reported():
-    with pytest.raises(
-        BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"
-    ):
+def test_tasks_of_killed_processes_are_computed_again(tmp_path):
+    tasks = ((n, tmp_path) for n in range(20))
+    assert list(mapped_by_forks(die_once, tasks, n_jobs=2, ahead=2)) == list(range(20))
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_task_whose_process_is_killed_twice_is_reported():
+    with pytest.raises(BandgapError, match="was killed twice, probably as memory ran out"):
         list(mapped_by_forks(die, ((n,) for n in range(9)), n_jobs=2, ahead=2))
 
 

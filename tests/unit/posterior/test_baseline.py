@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import (
@@ -29,8 +28,8 @@ def rest_of(*, chains=2, draws=5, seed=0):
     """Draws of the output weights over four hidden units of three features."""
     rng = np.random.default_rng(seed)
     hidden = {
-        "weight.1": torch.from_numpy(rng.normal(size=(4, P))).float(),
-        "bias.1": torch.ones(4),
+        "weight.1": rng.normal(size=(4, P)).astype(np.float32),
+        "bias.1": np.ones(4, np.float32),
     }
     return LastLayerPosterior(
         standardiser=Standardiser(np.zeros(P), np.ones(P), 4.0, 1.5),

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Baseline, BaselinePosterior, LastLayerPosterior
@@ -23,7 +22,7 @@ LINE = Baseline(
 
 def rest_of(*, level_eV=4.0, sigma_eV=0.1, draws=200):
     """Return a posterior of one level for all structures, with noise of this standard deviation."""
-    hidden = {"weight.1": torch.zeros(2, 1), "bias.1": torch.zeros(2)}
+    hidden = {"weight.1": np.zeros((2, 1)), "bias.1": np.zeros(2)}
     return LastLayerPosterior(
         standardiser=Standardiser(np.zeros(1), np.ones(1), level_eV, 1.0),
         hidden=hidden,

@@ -67,7 +67,7 @@ NETWORK_ARRAYS = with_scales(
 NETWORK_PLAIN = {"kind": "network", "seed": 7, **OLD_SCALES}
 SD = torch.rand(2, P + 1)
 SCALED = ScaledNetworkPosterior(**vars(NETWORK), sd_1=SD)
-HIDDEN = {"weight.1": tensor(2, P), "bias.1": tensor(2)}
+HIDDEN = {"weight.1": tensor(2, P).numpy(), "bias.1": tensor(2).numpy()}
 LAYER = LastLayerPosterior(SCALES, HIDDEN, numbers(1, 2, 3), np.ones((1, 2)), 7)
 LAYER_ARRAYS = with_scales(
     {

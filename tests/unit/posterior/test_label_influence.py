@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from bandgap.inference.gaussian_process.label_weights import weights_and_changes
 from bandgap.networks.standardise import Standardiser
@@ -174,7 +173,7 @@ def test_mixture_averages_its_members_and_a_pool_tells_what_it_includes(data) ->
 
 def test_few_draws_of_an_output_layer_give_no_weights(data) -> None:
     rng = np.random.default_rng(3)
-    hidden = {"weight.1": torch.eye(P), "bias.1": torch.zeros(P)}
+    hidden = {"weight.1": np.eye(P), "bias.1": np.zeros(P)}
     plain = Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0)
 
     def posterior(draws: int) -> LastLayerPosterior:

@@ -149,9 +149,7 @@ def last_layer_posterior(*, seed=0, draws=4, warnings=()):
     shapes = {"weight.1": (3, P), "bias.1": (3,), "weight.2": (2, 3), "bias.2": (2,)}
     return LastLayerPosterior(
         standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
-        hidden={
-            name: torch.from_numpy(rng.normal(size=shape)).float() for name, shape in shapes.items()
-        },
+        hidden={name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()},
         output=rng.normal(size=(2, draws, 3)),
         sigma=rng.uniform(0.1, 0.4, size=(2, draws)),
         seed=seed,
@@ -167,7 +165,8 @@ def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
     scaled = torch.from_numpy(posterior.standardiser.features(x)).float()
     for chain, draw in ((0, 0), (1, 3)):
         weights = torch.from_numpy(posterior.output[chain, draw]).float()
-        params = {**posterior.hidden, "weight.3": weights[None, :-1], "bias.3": weights[-1:]}
+        hidden = {name: torch.from_numpy(value) for name, value in posterior.hidden.items()}
+        params = {**hidden, "weight.3": weights[None, :-1], "bias.3": weights[-1:]}
         expected = posterior.standardiser.gaps_eV(forward(params, scaled).numpy())
         np.testing.assert_allclose(posterior.mean_draws_eV(x)[chain, draw], expected, atol=1e-5)
 

@@ -91,7 +91,7 @@ def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target)
     network = posterior.networks[0]
     x = torch.from_numpy(network.view(target.features).z).float()
     params = {
-        name: value.clone().requires_grad_(name.endswith(".1"))
+        name: torch.tensor(value, requires_grad=name.endswith(".1"))
         for name, value in network.params.items()
     }
     gradients = []
