@@ -85,18 +85,21 @@ def test_zip_of_a_run_has_the_tensors_of_its_posterior_alone(
         load_run(opened)
 
 
-@pytest.mark.parametrize("method", ["kernel_ridge", "parts_gp", "pbe-composition"])
-def test_prediction_by_arrays_alone_loads_no_torch(world, tmp_path, method):
+@pytest.mark.parametrize(
+    "method", ["kernel_ridge", "parts_gp", "feature_gp", "last_layer_ridge", "pbe-composition"]
+)
+def test_prediction_by_arrays_alone_loads_no_torch(world, source_folder, tmp_path, method):
     """Importing torch takes as long as all else that a prediction of one structure does."""
     model: Path | str = method
     if method != "pbe-composition":
+        has_source = method in ("feature_gp", "last_layer_ridge")
         model = transfer_labelled(
-            None,
+            source_folder if has_source else None,
             world.records,
             world.gaps_eV,
             out=tmp_path / "run",
             method=method,
-            preset="composition-neighbours",
+            preset=None if has_source else "composition-neighbours",
             n=14,
             n_test=6,
         )
