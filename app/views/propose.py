@@ -13,6 +13,7 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose_run
 from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.extras import install_command
 from bandgap.jobs.proposals import load_proposals, submit_proposals
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import RunRow
@@ -137,8 +138,8 @@ def result(run: RunRow, lists: list[Job]) -> None:
 
 
 _RDKIT_MISSING = (
-    "Proposing molecules needs RDKit, which is not installed on this server: `pip install -c "
-    "constraints.txt .` in the folder of bandgap's README. Then start the worker again."
+    "Proposing molecules needs RDKit, which is not installed on this server: "
+    f"{install_command()}. Then start the worker again."
 )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.extras import not_installed
 
 
 def serve(
@@ -63,10 +63,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "bandgap":
             raise
-        raise ConfigError(
-            f"{error.name} is not installed, which `bandgap serve` needs. Install it: "
-            "`pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README."
-        ) from error
+        raise not_installed("`bandgap serve`", error.name, extra="serve") from error
     from bandgap.datasets.shipped_models import find_model
     from bandgap.jobs.service.limits import ServiceLimits
 

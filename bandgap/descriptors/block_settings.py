@@ -14,6 +14,7 @@ from annotated_types import Interval
 
 from bandgap.foundation.config import STORED_ELSEWHERE, Settings
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.extras import install_command
 from bandgap.networks.graph_config import GraphConfig
 
 ElectronLevels = Literal[
@@ -28,7 +29,7 @@ ElectronLevels = Literal[
 INSTALL_LEVELS: Final = (
     "it has no wheels for Windows, so run bandgap on Linux, also in WSL"
     if sys.platform == "win32"
-    else "run `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README"
+    else f"run {install_command('xtb')}"
 )
 
 

@@ -5,6 +5,7 @@ import importlib.util
 from typing import Any
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.extras import not_installed
 
 
 def rdkit_is_installed() -> bool:
@@ -28,8 +29,5 @@ def rdkit_module(name: str = "Chem") -> Any:
 
 
 def _missing() -> ConfigError:
-    return ConfigError(
-        "Molecules and their bonds need the package rdkit, which is not installed. Install it by "
-        "`pip install -c constraints.txt .` in the folder of bandgap's README, or choose a "
-        "descriptor or levels without them."
-    )
+    end = ", or choose a descriptor or levels without them"
+    return not_installed("Finding molecules and their bonds", "rdkit", end=end)

@@ -7,7 +7,6 @@ the items. The item of a worker that is lost is computed again by another one.
 """
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import threading
@@ -20,6 +19,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.extras import package
 from bandgap.foundation.forks import Task, repeating_lost_tasks
 
 Name = Literal["local", "dask"]
@@ -194,7 +194,9 @@ def _parallel(engine: Engine, n_jobs: int) -> Any:
 @lru_cache(maxsize=4)
 def _dask(scheduler: str) -> dict[str, Any]:
     """Connect to a scheduler, once a process, and return the settings of joblib's backend."""
-    distributed = _package("distributed", extra="dask")
+    distributed = package(
+        "distributed", extra="dask", user="The engine dask", end=", also for the workers"
+    )
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
         _DISCONNECT.append(lambda: client.close(timeout=CLOSE_S))
@@ -223,14 +225,3 @@ def _check_versions(scheduler: str, worker_versions: set[str]) -> None:
             f"The workers of {scheduler} have bandgap {', '.join(sorted(worker_versions))}, this"
             f" process has {this_version}. Install one version on all."
         )
-
-
-def _package(name: str, *, extra: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ConfigError(
-            f"The engine {extra} needs the package {name}, which is not installed. Install it by"
-            f" `pip install -c constraints.txt '.[{extra}]'` in the folder of bandgap's README,"
-            " also for the workers."
-        ) from None

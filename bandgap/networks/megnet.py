@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.extras import not_installed
 from bandgap.networks.graph_config import GraphConfig
 
 with warnings.catch_warnings():
@@ -30,10 +30,7 @@ with warnings.catch_warnings():
         from torch_geometric.nn.aggr import Set2Set
         from torch_geometric.utils import scatter
     except ImportError:
-        raise ConfigError(
-            "A graph network needs the package torch_geometric, which is not installed. Install "
-            "it by `pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README."
-        ) from None
+        raise not_installed("A graph network", "torch_geometric", extra="graph") from None
 
 # Standard deviation of a Gaussian, in units of the distance between two centres.
 GAUSSIAN_WIDTH: Final = 1.5

@@ -19,6 +19,7 @@ from bandgap.descriptors.electron_levels import (
     MOLECULES,
     tight_binding_gaps_problem,
 )
+from bandgap.foundation.extras import install_command
 from bandgap.sources.measured_errors import (
     CrystalKind,
     MeasuredError,
@@ -409,9 +410,8 @@ def _gain_of_potentials(
         return ""
     more, now = pair
     names = more.extras.split()
-    command = f"pip install -c constraints.txt '.[{','.join(names)}]'"
     return (
         f"With pretrained potentials ({' and '.join(names)}) it was {more.text} instead of "
-        f"{now.text} ({more.n} labelled, {more.n_test} held out): install them by `{command}` in "
-        "the folder of bandgap's README."
+        f"{now.text} ({more.n} labelled, {more.n_test} held out): install them by "
+        f"{install_command(','.join(names))}."
     )

@@ -13,6 +13,7 @@ from app.components.shared.estimate_words import estimate_help
 from app.components.shared.guide_links import help_link
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
+from bandgap.foundation.extras import install_command
 from bandgap.jobs.deletions import make_room
 from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.rows import Dataset
@@ -165,8 +166,8 @@ _PRESET_HELP = (
     "graph network learns its features itself, which takes long and wants thousands of structures."
 )
 _GRAPH_MISSING = (
-    "A graph network needs a package that is not installed on this server: `pip install -c "
-    "constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
+    "A graph network needs a package that is not installed on this server: "
+    f"{install_command('graph')}. Then start the worker again."
 )
 _HIDDEN_HELP = (
     "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of "

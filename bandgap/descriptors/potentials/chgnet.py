@@ -30,9 +30,9 @@ from bandgap.descriptors.potentials.chgnet_graphs import (
 from bandgap.descriptors.potentials.protocol import (
     TRAINED_ELEMENTS,
     Potential,
-    not_installed,
     pooled_over_atoms,
 )
+from bandgap.foundation.extras import not_installed
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -113,7 +113,9 @@ def _package() -> Any:
             warnings.simplefilter("ignore")
             from chgnet.model.model import CHGNet
     except ImportError:
-        raise not_installed("CHGNet", package="chgnet", extra="chgnet") from None
+        raise not_installed(
+            "CHGNet", "chgnet", extra="chgnet", end=", or take another descriptor"
+        ) from None
     return CHGNet
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
 
 if TYPE_CHECKING:
@@ -85,12 +84,3 @@ class Potential:
 def pooled_over_atoms(features: Floats) -> Floats:
     """Return mean, maximum and minimum (3 k,) over the atoms of their features (atom, k)."""
     return np.concatenate([features.mean(0), features.max(0), features.min(0)])
-
-
-def not_installed(title: str, *, package: str, extra: str) -> ConfigError:
-    """Return the error that a potential's package is missing, with what to install."""
-    return ConfigError(
-        f"Features of {title} need the package {package}, which is not installed. Install it by "
-        f"`pip install -c constraints.txt '.[{extra}]'` in the folder of bandgap's README, "
-        "or take another descriptor."
-    )

@@ -22,9 +22,9 @@ from bandgap.descriptors.blocks import NoFeaturesError
 from bandgap.descriptors.potentials.protocol import (
     TRAINED_ELEMENTS,
     Potential,
-    not_installed,
     pooled_over_atoms,
 )
+from bandgap.foundation.extras import not_installed
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -100,7 +100,12 @@ def _package() -> Any:
             warnings.simplefilter("ignore")  # of packages that SevenNet imports
             from sevenn.checkpoint import SevenNetCheckpoint
     except ImportError:
-        raise not_installed("SevenNet", package="sevenn", extra="sevennet") from None
+        raise not_installed(
+            "SevenNet",
+            "sevenn",
+            extra="sevennet",
+            end=", or take another descriptor",
+        ) from None
     return SevenNetCheckpoint
 
 
