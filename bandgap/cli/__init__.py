@@ -72,6 +72,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         ),
         "report": ("run_report", "run --out report.html"),
+        "describe": ("run_report", "run"),
         "cite": ("run_report", "--run run"),
         "learning-curve": ("learning_curve", "run --out curve.csv"),
         "explain": ("explain", "run --new new.cif --out reasons.csv"),

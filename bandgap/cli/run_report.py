@@ -1,4 +1,4 @@
-"""`bandgap report` and `bandgap cite`: one HTML or PDF file on a run, and what it should cite."""
+"""`bandgap report`, `describe` and `cite`: a file on a run, its card, and what it should cite."""
 
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +38,20 @@ def report(
     command = stored_command(manifest)
     write_report(run, out, context=ReportContext(title=title, command=command))
     typer.echo(f"report written to {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+@takes_zipped_run("run")
+def describe(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, a zip of one, or pbe.")
+    ],
+) -> None:
+    """Print the card of a run: data, method, error and intervals, what it is not for, citations."""
+    from bandgap.runs.model_card import model_card
+    from bandgap.runs.stored import load_run
+
+    loaded = load_run(run)
+    typer.echo(model_card(run, loaded.manifest, loaded.domain))
 
 
 @takes_zipped_run("run")

@@ -19,6 +19,7 @@ from bandgap.datasets.demo_files import (
 from bandgap.descriptors.potentials import NONE, POTENTIALS
 from bandgap.foundation.arguments import as_folder
 from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.hub import local_folder
 from bandgap.storage.manifests import read_manifest
 
 MODEL: Final = "pbe"
@@ -38,18 +39,19 @@ def model_names() -> list[str]:
 
 
 def find_model(model: Path | str) -> ModelFolder:
-    """Return the folder of a run: the path itself, or the shipped model of this name.
+    """Return the folder of a run: the path itself, the shipped model of this name, or hf://...
 
-    Raises ArtifactError where there is neither a file, a folder nor a model of this name.
+    Raises ArtifactError where there is neither a file, a folder nor a model of this name, and
+    ConfigError or InputError where a run on the hub cannot be downloaded.
     """
-    path = as_folder(model, name="model")
+    path = local_folder(as_folder(model, name="model"))
     if path.exists():
         return ModelFolder(path)
     names = model_names()
     if str(path) not in names:
         raise ArtifactError(
             f"{path}: there is no such folder. Give the folder that `bandgap transfer` wrote, a "
-            f"zip of it, or the name of a shipped model: {', '.join(names)}."
+            f"zip of it, hf://OWNER/NAME, or the name of a shipped model: {', '.join(names)}."
         )
     return shipped_folder(str(path))
 

@@ -119,12 +119,12 @@ class Table:
             [[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)]
         )
 
-    def facts(self, *, n_given: int, of_source: bool = True) -> dict[str, Any]:
+    def facts(self, *, n_given: int, of_source: bool = True, licence: str = "") -> dict[str, Any]:
         """Return the entries `data` and `left_out` of a run's manifest.
 
-        `n_given` is the number of structures of the data set. `of_source` tells whether the
-        descriptor is that of a source model. `n_copies` counts structures that repeat another one
-        under a different id.
+        `n_given` is the number of structures of the data set, and `licence` that of the data.
+        `of_source` tells whether the descriptor is that of a source model. `n_copies` counts
+        structures that repeat another one under a different id.
         """
         data: dict[str, Any] = {
             "fingerprint": self.content(),
@@ -133,6 +133,7 @@ class Table:
             "n_formulas": self.near_copies.n_formulas,
         }
         data |= {} if of_source else {"of_source": False}
+        data |= {"licence": licence} if licence else {}
         n_copies = len(self) - len(set(self.crystals))
         data |= {"n_copies": n_copies} if n_copies else {}
         return {"data": data, "left_out": [to_dict(structure) for structure in self.left_out]}

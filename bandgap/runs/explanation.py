@@ -28,7 +28,7 @@ from bandgap.descriptors import (
 from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.user_features import own_columns
-from bandgap.foundation.arguments import as_folder, as_numbers
+from bandgap.foundation.arguments import as_numbers
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -122,8 +122,7 @@ def explain_predictions(
         When the labelled structures are not those of the run, for more than 500 structures, and
         when a baseline is missing.
     """
-    folder = as_folder(model_folder, name="model_folder")
-    run = load_run(folder)
+    run = load_run(model_folder)
     records = as_records(structures)
     if len(records) > MAX_STRUCTURES or n_labels < 1:
         raise InputError(
@@ -133,7 +132,7 @@ def explain_predictions(
     baseline = None if baseline_eV is None else as_numbers(baseline_eV, name="baseline_eV")
     check_baseline(run, len(records), baseline)
     training = (
-        stored_labels(folder)
+        stored_labels(run.folder)
         if data is None
         else training_table(run, data, cache=cache, progress=progress)
     )

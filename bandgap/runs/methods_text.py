@@ -70,8 +70,12 @@ def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     if card.get("n_structures"):
         names = ", ".join(map(str, card.get("data", ()))) or "not recorded"
         yield f"Data of the source model: {names}. {card.get('licence') or 'No licence recorded.'}"
-    licence = manifest["data"].get("licence") or manifest.get("about", {}).get("licence")
-    yield f"The labelled structures of this run. {licence or 'No licence recorded.'}"
+    yield f"The labelled structures of this run. {licence_of(manifest) or 'No licence recorded.'}"
+
+
+def licence_of(manifest: Mapping[str, Any]) -> str:
+    """Return the licence of the labelled structures of a run, "" if it is not recorded."""
+    return str(manifest["data"].get("licence") or manifest.get("about", {}).get("licence", ""))
 
 
 def descriptor_sentence(descriptor: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ class Model:
 
 
 def load_model(model: Path | str) -> Model:
-    """Load a run by its folder, or a shipped model by its name, such as "pbe".
+    """Load a run by its folder or hf://OWNER/NAME, or a shipped model by its name, such as "pbe".
 
     Raises ArtifactError where there is no such folder or model, or it is damaged, and ConfigError
     where an extra that it needs is not installed.

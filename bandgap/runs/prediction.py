@@ -199,7 +199,7 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, "C
     Raises ConfigError or InputError as `predict_run` does.
     """
     run = load_run(model_folder)
-    calibrator = stored_calibrator(Path(model_folder)) if request.calibrated else None
+    calibrator = stored_calibrator(run.folder) if request.calibrated else None
     if request.interval == "conformal":
         scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(scores).scores, request.probability)

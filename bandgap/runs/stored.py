@@ -21,6 +21,7 @@ from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.arrays import Arrays, check_shapes, load_arrays, save_arrays
+from bandgap.storage.hub import local_folder
 from bandgap.storage.manifests import (
     EARLIER_METHODS,
     RECORD,
@@ -53,7 +54,7 @@ class Run:
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
     `known_structures` are those that it learned from or was tested on, None for a run of an earlier
-    version.
+    version. `folder` is the one that it was loaded from.
     """
 
     posterior: Posterior
@@ -62,11 +63,40 @@ class Run:
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
     known_structures: "KnownStructures | None" = None
+    folder: Path = Path()
 
     @property
     def baseline(self) -> str:
         """Name of the baseline that the run needs of every structure, "" for none."""
         return str(self.manifest["request"]["baseline"])
+
+    def push_to_hub(self, repo_id: str, *, private: bool = False) -> str:
+        """Upload the run with a model card to the Hugging Face Hub, and return its address.
+
+        `load_run("hf://OWNER/NAME")`, `load_model` and the commands then take it. The files are
+        those of a zip of the run: with the coordinates of five structures that it learned from, and
+        the identifiers of all and the gaps of the held-out ones. Files of an earlier run are
+        replaced.
+
+        Parameters
+        ----------
+        repo_id
+            OWNER/NAME of the repository, which is created if there is none.
+        private
+            Whether a new repository is private.
+
+        Raises
+        ------
+        ConfigError
+            If the extra hub is not installed.
+        InputError
+            Where the hub refuses the upload, or cannot be reached.
+        """
+        from bandgap.runs.model_card import model_card
+        from bandgap.storage.hub import upload_run
+
+        card = model_card(self.folder, self.manifest, self.domain, repository=repo_id)
+        return upload_run(self.folder, repo_id, card, private=private)
 
 
 def save_run(
@@ -124,11 +154,12 @@ def _arrays_of(arrays: Mapping[str, NDArray[Any]], dtype: type[Any]) -> Arrays:
 
 
 def load_run(folder: Path | str, *, verify: bool = True) -> Run:
-    """Load a run.
+    """Load a run by its folder, or from the Hugging Face Hub by hf://OWNER/NAME.
 
-    Raises ArtifactError when it is missing or damaged, or when its self-check fails.
+    Raises ArtifactError when it is missing or damaged, or when its self-check fails, and
+    ConfigError or InputError where it cannot be downloaded (`storage.hub.local_folder`).
     """
-    path = as_folder(folder, name="folder of the run")
+    path = local_folder(as_folder(folder, name="folder of the run"))
     manifest = read_manifest(path, kind="run")
     if manifest.get("method") in EARLIER_METHODS:
         manifest["method"] = EARLIER_METHODS[manifest["method"]][0]
@@ -151,7 +182,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
                 check_references(path, manifest, predict)
     from bandgap.runs.known_structures import load_known
 
-    return Run(posterior, descriptor, domain, manifest, conformal, load_known(path))
+    return Run(posterior, descriptor, domain, manifest, conformal, load_known(path), path)
 
 
 def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:

@@ -256,7 +256,7 @@ def prepare(source: Path | str | None, data: LabelledSet, request: TransferReque
         origin=origin,
         descriptor=replace(origin.descriptor, levels=levels),
         table=table,
-        facts=table.facts(n_given=len(data.records), of_source=of_source),
+        facts=table.facts(n_given=len(data.records), of_source=of_source, licence=data.licence),
     )
 
 
