@@ -89,6 +89,7 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "add-run": ("data", "run.zip --workspace ADDRESS"),
         "worker": ("dashboard", ""),
         "serve": ("service", "--model run --port 8600"),
+        "mcp": ("agents", "crystals/ run"),
         "doctor": ("doctor", ""),
     },
 }

@@ -42,6 +42,7 @@ GROUPS = MappingProxyType(
             "how-to/large-data",
             "how-to/share-a-run",
             "how-to/service",
+            "how-to/agents",
             "how-to/cluster",
             "how-to/group-server",
         ),
