@@ -63,7 +63,8 @@ _KIND_BY_SIGNATURE = {  # first bytes of files that are never opened
     b"\x80\x05": "a pickle",
 }  # fmt: skip
 _REMEDIES = {  # by a word of the kind
-    "JSON": " It has no atoms with positions; compositions alone are not enough.",
+    "JSON": " It has no atoms with positions; compositions alone are not enough. Of an entry of"
+    " AFLOW take CONTCAR.relax.vasp.",
     "archive": " Unpack it.",
     "packed": " Decompress it.",
     "trajectory": " Write it as extXYZ: `ase convert run.traj run.extxyz`.",
@@ -101,7 +102,12 @@ def binary_format(content: Content) -> Format | None:
     return None
 
 
-_ESPRESSO_INPUT = re.compile(r"^\s*&(?:control|system)\b", re.IGNORECASE | re.MULTILINE)
+# Files of other programs, by a pattern of their lines, with the name of their format in ASE.
+_OF_PROGRAMS = {
+    "an input of Quantum ESPRESSO": (r"&(?:control|system)\b", "espresso-in"),
+    "a cell of CASTEP": (r"%block\s+(?:lattice|positions)_", "castep-cell"),
+    "a file of XCrySDen": (r"(?:PRIMVEC|PRIMCOORD|ATOMS)\s*$", "xsf"),
+}
 _TABLESUFFIXES = (".csv", ".tsv")
 _TABLE = " A table of gaps is given on its own, next to the files or the archive of structures."
 
@@ -122,11 +128,12 @@ def detect(text: Text, base: str) -> Format:
             return form
     if format_of_name:
         return format_of_name
-    if _ESPRESSO_INPUT.search(probe):
-        raise Unreadable(
-            "an input of Quantum ESPRESSO is not read. Write the structure as CIF or extXYZ, for"
-            " example by `ase convert -i espresso-in pw.in pw.extxyz`"
-        )
+    for kind, (pattern, name) in _OF_PROGRAMS.items():
+        if re.search(rf"^\s*{pattern}", probe, re.IGNORECASE | re.MULTILINE):
+            raise Unreadable(
+                f"{kind} is not read. Write the structure as CIF or extXYZ, for example by"
+                f" `ase convert -i {name} {base} structure.extxyz`"
+            )
     raise Unreadable(
         f"not a structure file (it begins with {quoted(probe.strip().partition(chr(10))[0])})."
         f" Accepted: {_accepted()}.{_TABLE if base.lower().endswith(_TABLESUFFIXES) else ''}"

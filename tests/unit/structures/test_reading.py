@@ -1,11 +1,13 @@
 """Formats by content and name, encodings, folders, ids, limits: one verdict for everything."""
 
+import io
 import os
 import pickle
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import ase.io
 import pytest
 
 from bandgap.foundation.errors import Cancelled
@@ -104,6 +106,58 @@ def test_kinds_that_are_never_opened_are_refused_by_kind(name: str, data: bytes,
     (record,) = read_structures(data, name)
     assert record.problem.startswith(f"{kind} is not opened.")
     assert record.problem.endswith(f" Accepted: {ACCEPTED}.")
+
+
+OF_PROGRAMS = {
+    "espresso-in": """&control
+/
+&system
+ibrav = 0, nat = 2, ntyp = 1, ecutwfc = 20
+/
+ATOMIC_SPECIES
+Si 28.0855 Si.UPF
+CELL_PARAMETERS angstrom
+5.43 0 0
+0 5.43 0
+0 0 5.43
+ATOMIC_POSITIONS crystal
+Si 0 0 0
+Si 0.25 0.25 0.25
+""",
+    "castep-cell": """%BLOCK LATTICE_CART
+5.43 0 0
+0 5.43 0
+0 0 5.43
+%ENDBLOCK LATTICE_CART
+%BLOCK POSITIONS_FRAC
+Si 0 0 0
+Si 0.25 0.25 0.25
+%ENDBLOCK POSITIONS_FRAC
+""",
+    "xsf": """CRYSTAL
+PRIMVEC
+5.43 0 0
+0 5.43 0
+0 0 5.43
+PRIMCOORD
+2 1
+14 0 0 0
+14 1.3575 1.3575 1.3575
+""",
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of ASE, without CASTEP
+@pytest.mark.parametrize("name", OF_PROGRAMS)
+def test_file_of_another_program_is_refused_with_the_line_of_ase_that_converts_it(
+    name: str, tmp_path: Path
+):
+    (refused,) = read(OF_PROGRAMS[name], "silicon.in")
+    assert f"`ase convert -i {name} silicon.in structure.extxyz`" in refused.problem
+    atoms = ase.io.read(io.StringIO(OF_PROGRAMS[name]), format=name)
+    ase.io.write(tmp_path / "structure.extxyz", atoms)
+    (record,) = read_paths(tmp_path)
+    assert (record.formula, record.status) == ("Si2", "ready")
 
 
 def test_text_of_unknown_format_is_refused_with_its_beginning():
