@@ -5,16 +5,28 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer
 
+from bandgap.descriptors.block_settings import INSTALL_LEVELS
+from bandgap.foundation.browsers import find_browser
 from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.extras import install_command
 
-PACKAGES = (
-    *("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly"),
-    "chgnet",
-)
+PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly")
+# Packages that may be missing: the extra of each, and what needs it.
+OPTIONAL = {
+    "chgnet": ("chgnet", "the smaller error of the model pbe"),
+    "tblite": ("xtb", "electron levels by GFN1-xTB"),
+    "sevenn": ("sevennet", "features of SevenNet"),
+    "torch_geometric": ("graph", "graph networks"),
+    "distributed": ("dask", "a cluster"),
+    "fastapi": ("serve", "`bandgap serve`"),
+    "huggingface_hub": ("hub", "runs on the Hugging Face Hub"),
+    "mcp": ("mcp", "`bandgap mcp`"),
+}
 CARBON_MONOXIDE = (
     b"2\n"
     b'Lattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\n'
@@ -26,11 +38,18 @@ CARBON_MONOXIDE = (
 def doctor() -> None:
     """Check the installation: versions, descriptors, device, data directory, demo data and worker.
 
-    The exit code is 1 when a check fails; the line of a failed check says what to do.
+    The exit code is 1 when a check fails. The lines of failed checks and of what is missing say
+    what to do.
     """
     typer.echo(f"bandgap {importlib.metadata.version('bandgap')}, Python {sys.version.split()[0]}")
     for package in PACKAGES:
         typer.echo(f"  {package} {_version(package)}")
+    for package, (extra, user) in OPTIONAL.items():
+        remedy = INSTALL_LEVELS if extra == "xtb" else f"run {install_command(extra)}"
+        missing = "" if find_spec(package) else f"; for {user} {remedy}"
+        typer.echo(f"  {package} {_version(package)}{missing}")
+    if find_browser() is None:
+        typer.echo("  no browser; for PDF reports and pictures install Chromium, Chrome or Edge")
     checks: tuple[tuple[str, Callable[[], str]], ...] = (
         ("descriptors", _descriptors),
         ("device", _device),
@@ -49,7 +68,8 @@ def _passes(name: str, check: Callable[[], str]) -> bool:
     try:
         typer.echo(f"ok      {name}: {check()}")
     except (BandgapError, OSError, ImportError, ValueError, TypeError) as error:
-        typer.echo(f"failed  {name}: {error}")
+        remedy = f". Run {install_command()}" if isinstance(error, ImportError) else ""
+        typer.echo(f"failed  {name}: {error}{remedy}")
         return False
     return True
 

@@ -1,5 +1,7 @@
 """`bandgap doctor`: its checks, and its messages when something is missing."""
 
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,21 @@ def test_doctor_prints_versions_and_checks_descriptors_and_device(run: Run) -> N
         "All in order.",
         "",
     )
+
+
+def test_doctor_says_how_to_install_each_extra_and_what_else_is_missing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandgap.cli.doctor.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "bandgap.descriptors", None)
+    lines = run("doctor").stdout
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    for extra in {*project["optional-dependencies"]} - {"test", "docs", "bench", "datagen"}:
+        assert f"run `pip install -c constraints.txt '.[{extra}]'`" in lines
+    assert "install Chromium" in lines
+    assert "failed  descriptors: import of bandgap.descriptors halted" in lines
+    assert "Run `pip install -c constraints.txt .`" in lines
 
 
 def test_doctor_with_a_data_directory_that_cannot_be_made_fails_and_says_what_to_do(
