@@ -340,6 +340,27 @@ def test_prediction_of_one_cif_imports_only_what_it_uses(tmp_path: Path) -> None
     assert len(package_modules) <= _MOST_MODULES_FOR_ONE_CIF
 
 
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is run when a module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+            yield from outside_functions(child)
+
+
+def test_modules_import_what_only_posix_has_inside_functions() -> None:
+    posix = {"fcntl", "grp", "pwd", "resource", "termios"}
+    imports = [
+        f"{path}, line {node.lineno}"
+        for folder in (PACKAGE, APP)
+        for path in python_files(folder)
+        for node in outside_functions(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and posix & {getattr(node, "module", None), *(alias.name for alias in node.names)}
+    ]
+    assert imports == []
+
+
 def test_public_names_all_exist() -> None:
     assert [name for name in bandgap.__all__ if not hasattr(bandgap, name)] == []
 
