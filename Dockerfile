@@ -3,6 +3,15 @@
 #   docker run -p 127.0.0.1:8501:8501 -v bandgap-home:/home/bandgap/data bandgap
 # It prints the address with its token; `-e BANDGAP_APP_TOKEN=...` sets another, which stays from start to start. For other
 # machines publish another port behind a proxy, which has to encrypt, and add `--allowed-host NAME` to the line.
+FROM python:3.11-slim AS build
+WORKDIR /checkout
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY bandgap ./bandgap
+COPY app ./app
+COPY data ./data
+COPY docs ./docs
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /dist .
+
 FROM python:3.11-slim
 
 # Torch's CPU build is a tenth of the default build: pass --build-arg TORCH_INDEX=URL, the index that pytorch.org names.
@@ -12,16 +21,10 @@ RUN useradd --create-home --uid 1000 bandgap \
     && mkdir /home/bandgap/data \
     && chown bandgap:bandgap /home/bandgap/data
 
-WORKDIR /home/bandgap/checkout
-COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY bandgap ./bandgap
-COPY app ./app
-COPY data ./data
-COPY docs ./docs
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
-
 WORKDIR /home/bandgap
-RUN rm -r /home/bandgap/checkout
+COPY constraints.txt .
+COPY --from=build /dist .
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt bandgap-*.whl
 
 ENV BANDGAP_HOME=/home/bandgap/data \
     PYTHONUNBUFFERED=1
