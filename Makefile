@@ -1,6 +1,6 @@
 # Tasks of development; `make help` lists them. Each runs in the active environment, see CONTRIBUTING.md.
 .DEFAULT_GOAL := help
-.PHONY: help install lint format types test docs docs-quick wheel check nightly
+.PHONY: help install lint format types test docs docs-quick notebooks wheel check nightly
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -26,6 +26,14 @@ docs: ## build the documentation and execute the tutorials
 
 docs-quick: ## build the documentation without executing the tutorials
 	BANDGAP_DOCS_EXECUTION=off sphinx-build -W --keep-going -q docs docs/_build/html
+
+notebooks: ## write the tutorials as notebooks for Colab and Binder; needs jupytext
+	mkdir -p docs/_build/notebooks
+	echo bandgap > docs/_build/notebooks/requirements.txt
+	for page in $$(grep -l mystnb docs/tutorials/*.md); do \
+		sed '0,/^# .*/s//&\n\n```{code-cell} ipython3\n%pip install -q bandgap\n```/' $$page \
+		| jupytext --from md:myst --to ipynb -o docs/_build/notebooks/$$(basename $$page .md).ipynb; \
+	done
 
 wheel: ## build wheel and source archive
 	python -m build

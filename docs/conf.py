@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,22 @@ def use_local_plotly(app: Any, error: Exception | None) -> None:
         page.write_text(text.replace("</body>", f"{FIT_FIGURES}</body>"), encoding="utf-8")
 
 
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REPOSITORY = PROJECT["urls"]["Source"].removeprefix("https://github.com/")
+
+
+def link_notebook(app: Any, page: str, source: list[str]) -> None:
+    """Add links below the title of a tutorial that open it as a notebook (`make notebooks`)."""
+    if "\nfile_format: mystnb\n" not in source[0]:
+        return
+    notebook = f"{page.rpartition('/')[2]}.ipynb"
+    colab = f"https://colab.research.google.com/github/{REPOSITORY}/blob/notebooks/{notebook}"
+    binder = f"https://mybinder.org/v2/gh/{REPOSITORY}/notebooks?filepath={notebook}"
+    links = f"\\g<0>\nRun this page in [Colab]({colab}) or [Binder]({binder}).\n"
+    source[0] = re.sub(r"\n# .*\n", links, source[0], count=1)
+
+
 def setup(app: Any) -> None:
-    """Register the build step of this documentation with Sphinx."""
+    """Register the build steps of this documentation with Sphinx."""
+    app.connect("source-read", link_notebook)
     app.connect("build-finished", use_local_plotly)
