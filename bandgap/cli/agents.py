@@ -89,7 +89,7 @@ async def _serve(server: Any, roots: Sequence[Path]) -> None:
         except BandgapError as error:
             texts = [str(error)]
             is_error = True
-        content = [types.TextContent(text=text) for text in texts if text]
+        content: list[Any] = [types.TextContent(text=text) for text in texts if text]
         return types.CallToolResult(content=content, is_error=is_error)
 
     offered = server.Server(
