@@ -20,13 +20,12 @@ fi
 
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
-install_chromium() {
-    if ! command -v chromium >/dev/null; then
+install() { # a package of Debian
+    if ! command -v "$1" >/dev/null; then
         as_root=$([ "$(id -u)" = 0 ] || echo sudo)
         $as_root apt-get update -qq
-        $as_root apt-get install -y -qq --no-install-recommends chromium >/dev/null
+        $as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null
     fi
-    chromium --version
 }
 
 mkdir "$scratch/checkout"

@@ -10,11 +10,12 @@ from functools import partial
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 
-from app import session
+from app import session, visitors
 from app.components.shared import frame, stores
-from app.components.workspaces.browser import browser_memory
+from app.components.workspaces.browser import keep_history
 from app.components.workspaces.workspace_list import unknown_workspace
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.people import open_link
 from bandgap.jobs.workspaces import has_workspace
 
 st.set_page_config(
@@ -43,7 +44,8 @@ PAGES = {  # name of the file, title and icon, by section
 def navigation() -> StreamlitPage:
     """Return the page of the address. Propose is listed only where runs learned from molecules."""
     workspace = session.workspace_or_none() or session.parameter("ws")
-    hidden = () if stores.learned_from_organic(workspace) else ("propose",)
+    organic = stores.may_open(workspace) and stores.learned_from_organic(workspace)
+    hidden = () if organic else ("propose",)
     return st.navigation(
         {
             section: [
@@ -64,10 +66,24 @@ def navigation() -> StreamlitPage:
 def draw() -> None:
     """Draw the sidebar, the messages and the page of the address."""
     page = navigation()
-    session.start(exists=partial(has_workspace, stores.library()), on_new=stores.open_workspace)
+    person = visitors.person()
+    if person is None:
+        st.title("Log in", anchor=False)
+        st.button("Log in", type="primary", on_click=st.login)
+        if st.query_params:
+            st.caption("Open this address again after the login, which leads to Home.")
+        return
+    if person and (secret := session.take_link()):
+        database = stores.all_workspaces().database
+        session.switch_workspace(open_link(database, secret, person) or secret)
+    session.start(
+        exists=partial(has_workspace, stores.all_workspaces()),
+        may_open=stores.may_open,
+        on_new=stores.open_workspace,
+    )
     frame.sidebar()
     with st.sidebar:
-        browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))
+        keep_history()
     if session.unknown_workspace():
         unknown_workspace()
         return
@@ -75,11 +91,13 @@ def draw() -> None:
         session.set_trains_on("")
     frame.check_address()
     frame.messages()
+    if not stores.may_write():
+        st.info("This workspace is shared with you for reading.", icon=":material/visibility:")
     page.run()
 
 
 try:
-    with stores.library().database.kept_open():  # one connection for all that is read
+    with stores.all_workspaces().database.kept_open():  # one connection for all that is read
         draw()
 except BandgapError as error:
     frame.problem(error)

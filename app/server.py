@@ -1,8 +1,7 @@
 """The web server of the dashboard, which `bandgap app` runs.
 
 It adds access rules and limits to Streamlit's application. It is used instead of `streamlit run`,
-which asks an internet service for the external address of the machine when it starts, and limits
-neither the number of connections nor their duration.
+which asks an internet service for the external address of the machine when it starts.
 """
 
 import asyncio
@@ -22,8 +21,8 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.runtime_util import get_max_message_size_bytes
 from streamlit.web import bootstrap
 
-from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules
-from bandgap.jobs.connections import ConnectionLimits, server_options
+from bandgap.jobs import connections
+from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules, read_login
 
 MAIN = Path(__file__).resolve().parent / "main.py"
 # Options of Streamlit. They override `.streamlit/config.toml` of this folder and of the user.
@@ -33,6 +32,7 @@ OPTIONS = {
     "server.headless": True,
     "server.fileWatcherType": "none",
     "server.baseUrlPath": "",  # of other applications of the user; the addresses here have none
+    "secrets.files": [],  # of other applications of the user
 }
 CLEANING_S = 30.0
 # Time to finish open responses when the server is stopped.
@@ -52,7 +52,7 @@ def main() -> None:
     server_of(rules).run()
 
 
-def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
+def server_of(rules: AccessRules) -> uvicorn.Server:
     """Return the server of the pages."""
     # `app` can be imported only after `import_app_package` where the package is installed
     from app.components.structures.picture_route import ROUTE
@@ -60,6 +60,7 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
     from app.download_time import keep_downloads
     from app.late_fragments import correct_late_fragments
     from app.upload_limits import limit_uploads
+    from app.visitors import NAME
 
     correct_late_fragments()
     keep_downloads()
@@ -69,22 +70,23 @@ def server_of(rules: AccessRules, limits: ConnectionLimits = ConnectionLimits())
         lifespan=cleaning,
         routes=[ROUTE, *ROUTES],
         middleware=[Middleware(AccessMiddleware, rules=rules)],
+        secrets={"auth": read_login(Path(rules.login))} if rules.login else None,
     )
-    bootstrap.load_config_options({**OPTIONS, "server.port": rules.port})
+    headers = {rules.user_header: NAME} if rules.user_header else {}
+    options = {"server.port": rules.port, "server.trustedUserHeaders": headers}
+    bootstrap.load_config_options({**OPTIONS, **options})
     config = uvicorn.Config(
         app,
         host=rules.host,
         port=rules.port,
-        log_level="error",  # a warning for each malformed request would fill the disk
         access_log=False,
-        server_header=False,
         ws="websockets-sansio",
         ws_ping_interval=PING_S,
         ws_ping_timeout=PING_S,
         ws_max_size=get_max_message_size_bytes(),
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=GRACE_S,
-        **server_options(limits),
+        **connections.OPTIONS,
     )
     return uvicorn.Server(config)
 

@@ -2,12 +2,12 @@
 
 The address contains the workspace (`ws`) and the choices (`data`, `run`, `runs` to compare,
 `window`), so that a refresh, another tab or a link shows the same content. The id of a workspace is
-random: whoever has it can see the workspace.
+random: where the server knows no persons, whoever has it can see the workspace.
 """
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -19,13 +19,16 @@ Tone = Literal["info", "warning", "error"]
 ADDRESS_FIELD = "kept-address"  # key of the field that `document.py` hides
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_REPORT = "reported_workspaces"
-_FORGETS = "forgets_workspaces"
 _REPLACES = "replaces_history_entries"
 _CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 
-def start(*, exists: Callable[[str], bool], on_new: Callable[[str], object]) -> None:
+def start(
+    *,
+    exists: Callable[[str], bool],
+    may_open: Callable[[str], bool],
+    on_new: Callable[[str], object],
+) -> None:
     """Set workspace and choices: from the address in a new session, later from the session.
 
     A link of the navigation contains no address. It can be the first request of a new session
@@ -34,21 +37,24 @@ def start(*, exists: Callable[[str], bool], on_new: Callable[[str], object]) -> 
 
     Parameters
     ----------
-    exists
-        Returns whether the server has the workspace of an id. For an address that names an unknown
-        workspace the session has no workspace; `unknown_workspace` returns the name until the
-        visitor chooses another one.
+    exists, may_open
+        Return whether the server has the workspace of an id, and whether the visitor may open it.
+        If not, the session has no workspace; `unknown_workspace` returns the id until the visitor
+        chooses another one.
     on_new
         Receives the id of a new workspace.
     """
-    if "workspace" in st.session_state:
+    if "workspace" in st.session_state and may_open(workspace()):
         _hidden_field(_values())
         st.session_state[_REPLACES] = True
         _write_address()
         return
     parameters = dict(st.query_params.to_dict())
-    requested_id = unknown_workspace() or parameters.get("ws", "")
-    if requested_id and not (_UUID.fullmatch(requested_id) and exists(requested_id)):
+    lost_id = st.session_state.pop("workspace", "")
+    requested_id = str(lost_id or unknown_workspace() or parameters.get("ws", ""))
+    if requested_id and not (
+        _UUID.fullmatch(requested_id) and exists(requested_id) and may_open(requested_id)
+    ):
         st.session_state["unknown_workspace"] = requested_id
         _hidden_field({})
         return
@@ -57,7 +63,7 @@ def start(*, exists: Callable[[str], bool], on_new: Callable[[str], object]) -> 
     else:
         parameters |= dict(parse_qsl(_hidden_field()))
     workspace_id = parameters.get("ws", "")
-    if not _UUID.fullmatch(workspace_id):
+    if not (_UUID.fullmatch(workspace_id) and may_open(workspace_id)):
         workspace_id = str(uuid.uuid4())
         on_new(workspace_id)
     _set_workspace(workspace_id, parameters)
@@ -65,11 +71,7 @@ def start(*, exists: Callable[[str], bool], on_new: Callable[[str], object]) -> 
 
 def switch_workspace(workspace_id: str) -> None:
     """Clear the session and open another workspace; for the `on_click` of a button."""
-    reported = remembered_workspaces()
-    forgets = forgets_workspaces()
     st.session_state.clear()
-    st.session_state[_REPORT] = reported
-    st.session_state[_FORGETS] = forgets
     st.session_state[_REPLACES] = True
     _set_workspace(workspace_id, {})
 
@@ -79,33 +81,21 @@ def unknown_workspace() -> str:
     return str(st.session_state.get("unknown_workspace", ""))
 
 
-def remembered_workspaces() -> list[str] | None:
-    """Return the workspaces that this browser remembers, None before its report."""
-    report: list[str] | None = st.session_state.get(_REPORT)
-    return report
-
-
-def take_report(ids: Sequence[object]) -> None:
-    """Store the ids of the workspaces that the browser remembers, as it reported them.
-
-    From then on the browser can replace entries of its history, so the address is written.
-    """
-    st.session_state[_REPORT] = [
-        str(workspace_id) for workspace_id in ids if _UUID.fullmatch(str(workspace_id))
-    ]
+def replace_history_entries() -> None:
+    """Take note that the browser can replace entries of its history, and write the address."""
     st.session_state[_REPLACES] = True
     if "workspace" in st.session_state:
         _write_address()
 
 
-def forget_workspaces() -> None:
-    """Make the browser forget all workspaces and remember none during this session."""
-    st.session_state[_FORGETS] = True
+def replaces_history_entries() -> bool:
+    """Return whether the browser is known to replace entries of its history."""
+    return bool(st.session_state.get(_REPLACES, False))
 
 
-def forgets_workspaces() -> bool:
-    """Return whether the browser is to forget all workspaces."""
-    return bool(st.session_state.get(_FORGETS, False))
+def take_link() -> str:
+    """Return the secret of a shared link that the address has, "" if none, and remove it there."""
+    return str(st.query_params.pop("share", ""))
 
 
 def _hidden_field(values: Mapping[str, str] | None = None) -> str:
@@ -210,7 +200,7 @@ def _write_address() -> None:
     first run of a session the browser cannot yet replace an entry, so the address is written only
     after the browser's report.
     """
-    if not st.session_state.get(_REPLACES, False):
+    if not replaces_history_entries():
         return
     present = st.query_params.to_dict()
     other_parameters = {

@@ -60,8 +60,6 @@ def problems_of(words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])
 def test_commands_of_a_page_exist_with_their_options(path: Path) -> None:
-    if path.stem == "group-server" and "--behind-proxy" not in options_of_commands()["app"]:
-        pytest.skip("bandgap app has no --behind-proxy in this checkout")
     commands = commands_of(path.read_text(encoding="utf-8"))
     assert [problem for words in commands for problem in problems_of(words)] == []
 

@@ -1,16 +1,18 @@
 """About: versions and device of the server, disk space and licence."""
 
 import importlib.metadata
+import shutil
 
 import streamlit as st
 
-from app import session
+from app import session, visitors
 from app.components.shared import frame, stores, words
 from app.components.shared.guide_links import help_link
 from app.components.shared.waiting import rerun_when
 from bandgap.foundation import citations
-from bandgap.jobs.disk import quota_bytes, workspace_usage
+from bandgap.jobs.disk import folder_bytes, person_usage, workspace_usage
 from bandgap.jobs.lock import worker_status
+from bandgap.jobs.people import person_of
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
@@ -39,6 +41,10 @@ def page() -> None:
 
 def server() -> None:
     st.subheader("Server", anchor=False)
+    if person := visitors.person():
+        st.write(f"You are {words.escaped(person)}.")
+        if st.user.get("is_logged_in"):
+            st.button("Log out", on_click=st.logout)
     status = worker_status(stores.jobs().database)
     answered = f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago."
     st.write(answered if status.alive else words.no_worker(status.age_s))
@@ -59,16 +65,20 @@ def server() -> None:
 def space() -> None:
     st.subheader("Disk space and limits", anchor=False)
     usage = workspace_usage(stores.library(), session.workspace())
-    quota = quota_bytes()
-    limit = f"may take {words.size(quota)}" if quota else "has no quota"
+    visitor = visitors.person() or person_of(stores.library().database, session.workspace())
+    person = person_usage(stores.library(), visitor)
+    cache = stores.home().cache
+    if person.is_near_quota:
+        st.warning(f"You have used {words.size(person.used)} of {words.size(person.quota)}.")
+    limit = f"may take {words.size(person.quota)}" if person.quota else "has no quota"
     st.write(
         f"This workspace takes {words.size(usage.uploads)} of uploaded files and "
         f"{words.size(usage.runs)} of runs; the descriptors that all workspaces share take "
-        f"{words.size(usage.cache)}. {words.size(usage.free)} are free."
+        f"{words.size(folder_bytes(cache))}. {words.size(shutil.disk_usage(cache).free)} are free."
     )
     st.caption(
         f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one "
-        f"file {words.size(MAX_FILE_BYTES)}. A workspace {limit}; whoever runs this server sets it."
+        f"file {words.size(MAX_FILE_BYTES)}. A person {limit}; whoever runs this server sets it."
         + help_link("how-to/large-data", "More than an upload takes")
     )
 

@@ -8,8 +8,11 @@ from app.components.shared import frame, stores, uploads, words
 from app.components.shared.advice import advice
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_files import finished_runs
-from app.components.workspaces.browser import other_workspaces
-from app.components.workspaces.workspace_list import continue_section, workspaces_section
+from app.components.workspaces.workspace_list import (
+    continue_section,
+    other_workspaces,
+    workspaces_section,
+)
 from bandgap.jobs.store import Job
 
 LEAD = (

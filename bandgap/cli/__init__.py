@@ -95,16 +95,16 @@ _COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 _PANELS = {name: panel for panel, commands in _COMMANDS.items() for name in commands}
 _WITH_SPECIES = ("transfer", "compare", "featurize", "train-source", "train-sources")
-_DATA = "data"  # the group of commands on published data sets
+_GROUPS = ("data", "admin")
 
 
 @cache
 def _command(name: str) -> Any:
     """Return a command; raise KeyError if there is none of this name."""
     parent = typer.Typer()
-    if name == _DATA:
-        group = importlib.import_module("bandgap.cli.data").published
-        parent.add_typer(group, name=_DATA, rich_help_panel=_DASHBOARD_PANEL)
+    if name in _GROUPS:
+        group = importlib.import_module(f"bandgap.cli.{name}").group
+        parent.add_typer(group, name=name, rich_help_panel=_DASHBOARD_PANEL)
     else:
         module, options = _COMMANDS[_PANELS[name]][name]
         function = getattr(importlib.import_module(f"{__name__}.{module}"), name.replace("-", "_"))
@@ -119,7 +119,7 @@ def _command(name: str) -> Any:
 
 def _listed(name: str) -> Any:
     """Return a command with its name, panel and help, which cannot be called."""
-    if name == _DATA:
+    if name in _GROUPS:
         return _command(name)
     module, _ = _COMMANDS[_PANELS[name]][name]
     text = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
@@ -136,10 +136,10 @@ class _Commands(Mapping[str, Any]):
         return _command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*_PANELS, _DATA))
+        return iter((*_PANELS, *_GROUPS))
 
     def __len__(self) -> int:
-        return len(_PANELS) + 1
+        return len(_PANELS) + len(_GROUPS)
 
 
 class _Group(PlainErrors):

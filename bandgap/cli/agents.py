@@ -209,5 +209,6 @@ def _check_inputs_of_run(run: str, roots: Sequence[Path]) -> None:
         manifest = read_manifest(folder, kind="run")
         inputs = manifest.get("inputs") or {}
         stored = [*inputs.get("structures", ()), inputs.get("labels")]
-        for file in filter(None, [*stored, manifest["request"].get("features")]):
-            _allowed(file, roots)
+        files = [*map(str, filter(None, [*stored, manifest["request"].get("features")]))]
+    for file in files:
+        _allowed(file, roots)

@@ -69,7 +69,11 @@ class SpeciesCommand(CheckedCommand):
 def path_parameters(command: Any) -> list[str]:
     """Return the names of a command's parameters that are one or several paths."""
     hints = typing.get_type_hints(command.callback)
-    return [name for name, hint in hints.items() if Path in (hint, *typing.get_args(hint))]
+    return [name for name, hint in hints.items() if _names_path(hint)]
+
+
+def _names_path(hint: object) -> bool:
+    return hint is Path or any(map(_names_path, typing.get_args(hint)))
 
 
 def _label(parameter: Any) -> str:

@@ -184,15 +184,15 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
     return JobStore(home), library, match.group()
 
 
-published = typer.Typer(no_args_is_help=True)
+group = typer.Typer(no_args_is_help=True)
 
 
-@published.callback()
+@group.callback()
 def _root() -> None:
     """Published data sets."""
 
 
-@published.command(
+@group.command(
     cls=CheckedCommand, epilog="Example: bandgap data fetch oe62 --out oe62 --file df_5k.json"
 )
 def fetch(

@@ -26,6 +26,7 @@ OPTIONAL = {
     "fastapi": ("serve", "`bandgap serve`"),
     "huggingface_hub": ("hub", "runs on the Hugging Face Hub"),
     "mcp": ("mcp", "`bandgap mcp`"),
+    "authlib": ("login", "`bandgap app --login`"),
 }
 CARBON_MONOXIDE = (
     b"2\n"

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bandgap.cli.dashboard import TRUSTED_PROXY, USER_HEADER
 from bandgap.foundation.extras import not_installed
 
 
@@ -35,6 +36,8 @@ def serve(
             "machine are answered.",
         ),
     ] = None,
+    user_header: Annotated[str, USER_HEADER] = "",
+    trusted_proxy: Annotated[str, TRUSTED_PROXY] = "",
     max_mb: Annotated[
         int, typer.Option(min=1, metavar="MB", help="Largest body of a request.")
     ] = 20,
@@ -76,6 +79,8 @@ def serve(
             host=host,
             port=port,
             token_file=token_file,
+            user_header=user_header,
+            trusted_proxy=trusted_proxy,
             limits=limits,
             echo=typer.echo,
         )

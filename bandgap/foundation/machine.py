@@ -84,6 +84,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def limit_cores(k: int, n: int) -> None:
+    """Let this process, and those that it starts, use every n-th core from the k-th (Linux)."""
+    if hasattr(os, "sched_setaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[k::n] or allowed)
+
+
 def choose_device(name: str = "auto") -> torch.device:
     """Return the torch device for `auto`, `cpu` or `cuda`; `auto` is CUDA if there is a device.
 
@@ -115,25 +122,35 @@ def data_bytes() -> int | None:
 
 
 def usable_bytes() -> int | None:
-    """Return `MEMORY_SHARE` of the machine's memory (Linux), None if unknown."""
+    """Return the memory that this process may take, None if unknown.
+
+    It is `MEMORY_SHARE` of the machine's, or the lower one of `limit_memory` (Linux).
+    """
     if sys.platform != "linux":
         return None
-    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return min(_machine_bytes(), sys.maxsize if limit == resource.RLIM_INFINITY else limit)
 
 
-def limit_memory(n_bytes: int) -> None:
+def limit_memory(n_bytes: int, *, share: float = 1.0) -> None:
     """Refuse this process, and processes that it starts, more memory than this (Linux).
 
-    The limit is at most `usable_bytes`.
+    The limit is at most this share of `MEMORY_SHARE` of the machine's.
     """
-    most = usable_bytes()
-    if most is None:
+    if sys.platform != "linux":
         return
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(ValueError, OSError):  # a lower limit is kept
-        resource.setrlimit(resource.RLIMIT_DATA, (min(n_bytes, most), hard))
+        most = min(n_bytes, int(share * _machine_bytes()))
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _machine_bytes() -> int:
+    return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _process_bytes() -> int | None:

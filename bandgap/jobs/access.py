@@ -1,13 +1,16 @@
-"""Who may use the dashboard: checks of a request's host name, origin and token before Streamlit."""
+"""Who may use the dashboard: checks of host name, origin, proxy and token before Streamlit."""
 
 import hashlib
 import hmac
+import importlib.util
 import ipaddress
 import secrets
 import socket
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,12 +20,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from bandgap.foundation.errors import ConfigError, printable
-from bandgap.jobs.service.tokens import is_loopback, token_of
+from bandgap.foundation.extras import not_installed
+from bandgap.jobs.service.tokens import (
+    MIN_LENGTH,
+    check_proxy,
+    is_from,
+    is_loopback,
+    named_person,
+    token_of,
+)
 
 VARIABLE = "BANDGAP_APP_TOKEN"
 PARAMETER = "token"  # of the address that is printed
 OPEN_PATH = "/_stcore/health"  # answers without a token, for monitoring
 HIDDEN_PATH = "/_stcore/metrics"  # of Streamlit: its sessions and caches
+LOGIN_SETTINGS = (
+    "redirect_uri",
+    "cookie_secret",
+    "client_id",
+    "client_secret",
+    "server_metadata_url",
+)
 COOKIE_S = 30 * 24 * 3600
 SECURITY_HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -37,14 +55,17 @@ class AccessRules:
     """Who may use a dashboard that listens on `host` and `port`.
 
     Without a token, everyone who reaches the address. `host_names` are further names that browsers
-    may use for it. Behind a proxy, the origin of a request may be any of these names.
+    may use for it. With a proxy, all requests come through it, their origin may be any of these
+    names, and its `user_header` names the person. `login` is the file of the settings of a login.
     """
 
     host: str
     port: int
     token: str | None = None
     host_names: tuple[str, ...] = ()
-    behind_proxy: bool = False
+    trusted_proxy: str = ""
+    user_header: str = ""
+    login: str = ""
 
     @property
     def cookie(self) -> str:
@@ -78,7 +99,7 @@ class AccessRules:
             return False
         if parts.netloc.lower() == host.lower():
             return True
-        return self.behind_proxy and parts.hostname.rstrip(".") in self._names()
+        return bool(self.trusted_proxy) and parts.hostname.rstrip(".") in self._names()
 
     def accepts_token(self, text: str) -> bool:
         """Return whether the text is the token, in a time that does not depend on the text."""
@@ -105,13 +126,15 @@ def access_rules(
     token_file: Path | None = None,
     new_token: bool = False,
     host_names: Sequence[str] = (),
-    behind_proxy: bool = False,
+    trusted_proxy: str = "",
+    user_header: str = "",
+    login: Path | None = None,
 ) -> AccessRules:
     """Return the rules of a dashboard.
 
     The token is that of the file, else that of $BANDGAP_APP_TOKEN, else with `new_token` a new one.
-    Raises ConfigError where the token cannot be used, a host name is invalid, or other machines
-    could use the dashboard without a token.
+    Raises ConfigError where the token, the proxy or the login cannot be used, a host name is
+    invalid, or other machines could use the dashboard without any of them.
     """
     token = token_of(token_file, VARIABLE)
     if token is None and new_token:
@@ -123,14 +146,47 @@ def access_rules(
                 f"--allowed-host is {printable(name)!r}. Accepted: the name of a host without a "
                 "scheme and without a port, such as gaps.example.org."
             )
-    if token is None and not behind_proxy and not is_loopback(host):
+    if user_header and login:
+        raise ConfigError("--user-header and --login both say who a visitor is. Give one of them.")
+    check_proxy(user_header, trusted_proxy, has_login=login is not None)
+    if login:
+        read_login(login)
+    elif token is None and not user_header and not is_loopback(host):
         raise ConfigError(
-            f"--host {host} lets other machines in, and there is no token. Add --new-token (the "
-            "address that is printed then carries one), give one by --token-file FILE or "
-            f"{VARIABLE}, add --behind-proxy where a proxy in front decides who comes in, or leave "
-            "--host out to serve this machine alone."
+            f"--host {host} lets other machines in, and nothing says who may. For yourself add "
+            "--new-token: the address that is printed then has a token. For a group give "
+            "--user-header NAME --trusted-proxy ADDRESS where a proxy logs people in, or --login "
+            "FILE. Or leave --host out to serve this machine alone."
         )
-    return AccessRules(host, port, token, tuple(host_names), behind_proxy)
+    return AccessRules(
+        host,
+        port,
+        token,
+        tuple(host_names),
+        trusted_proxy,
+        user_header,
+        str(login.resolve()) if login else "",
+    )
+
+
+def read_login(file: Path) -> dict[str, Any]:
+    """Return the settings of a login by OpenID Connect, the table `auth` of a TOML file.
+
+    Raises ConfigError where one is missing, or another program that is needed.
+    """
+    try:
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))["auth"]
+        texts = {name: str(settings[name]) for name in LOGIN_SETTINGS}
+        if len(texts["cookie_secret"]) < MIN_LENGTH:
+            raise ValueError(f"cookie_secret has less than {MIN_LENGTH} characters")
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"{file}: no settings of a login ({error}). Accepted: TOML with a table [auth] of "
+            f"{', '.join(LOGIN_SETTINGS)}; cookie_secret has at least {MIN_LENGTH} characters."
+        ) from error
+    if importlib.util.find_spec("authlib") is None:
+        raise not_installed("--login", "authlib", extra="login")
+    return texts
 
 
 def address_with_token(address: str, token: str | None) -> str:
@@ -181,6 +237,11 @@ class AccessMiddleware:
         origins = request.headers.getlist("origin")
         if has_effect and not all(rules.accepts_origin(origin, host) for origin in origins):
             return _refusal(403, "Pages of other sites cannot use this server.")
+        if scope["path"] != OPEN_PATH:
+            if rules.trusted_proxy and not is_from(request, rules.trusted_proxy):
+                return _refusal(403, "Only the proxy of this server may send it requests.")
+            if rules.user_header and not named_person(request, rules.user_header):
+                return _refusal(401, "The proxy has not named you. Log in there again.")
         if scope["path"] == OPEN_PATH or rules.accepts_cookie(
             request.cookies.get(rules.cookie, "")
         ):
@@ -216,7 +277,6 @@ class AccessMiddleware:
             max_age=COOKIE_S,
             httponly=True,
             samesite="lax",
-            secure=scope["scheme"] == "https",
         )
         return response
 

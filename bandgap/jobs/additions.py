@@ -65,19 +65,20 @@ class Additions:
             return earlier
         n_bytes = self.archives.unpacked_bytes(data, name=name)
         check_quota(library, workspace, adding=n_bytes)
-        make_room(jobs, library, self.noun, model_id)
         folder = self.folder_of(library.home, model_id)
-        shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled while it waited
-        with owner_only():
+        with jobs.database.writing(), owner_only():
+            job = jobs.start(
+                workspace,
+                self.kind,
+                title=f"Checking the {self.noun} {title}",
+                payload={self.field: model_id, "name": title},
+                subject=model_id,
+            )
+            make_room(jobs, library, self.noun, model_id)
+            shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled
             folder.mkdir(parents=True)
             (folder / ARCHIVE).write_bytes(data)
-        return jobs.start(
-            workspace,
-            self.kind,
-            title=f"Checking the {self.noun} {title}",
-            payload={self.field: model_id, "name": title},
-            subject=model_id,
-        )
+        return job
 
     def unpack(self, folder: Path) -> None:
         """Unpack the archive in the folder of an added model, if there is one, and remove it."""

@@ -94,6 +94,7 @@ def add_labelled_dataset(
     InputError
         If no calculation has a gap, or the structures are no longer stored.
     """
+    library.database.check_writable()
     if not table.usable_rows:
         raise InputError("None of these calculations has a gap. Read others.")
     _, path = calculation_paths(library.home, calculations.id)

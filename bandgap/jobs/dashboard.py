@@ -91,11 +91,14 @@ def run_dashboard(
     port: int = 8501,
     *,
     quota_gb: str | None = None,
+    workers: int = 1,
     open_browser: bool = False,
     token_file: Path | None = None,
     new_token: bool = False,
     host_names: Sequence[str] = (),
-    behind_proxy: bool = False,
+    trusted_proxy: str = "",
+    user_header: str = "",
+    login: Path | None = None,
 ) -> int:
     """Run the worker and the page server until Ctrl-C or SIGTERM; return the exit code.
 
@@ -104,17 +107,18 @@ def run_dashboard(
     host, port
         Address to listen on. Where the port is taken, the next free one is used; 0 is any free one.
     quota_gb
-        Disk space of a workspace in GB, as text; "0" is no limit. Instead of $BANDGAP_QUOTA_GB.
+        Disk space of a person in GB, as text; "0" is no limit. Instead of $BANDGAP_QUOTA_GB.
+    workers
+        Number of trainings side by side, and of short jobs beside them.
     open_browser
         Whether to open the dashboard in the browser.
-    token_file, new_token, host_names, behind_proxy
+    token_file, new_token, host_names, trusted_proxy, user_header, login
         Who may use the dashboard: see `access.access_rules`.
 
     Raises
     ------
     ConfigError
-        When no port is free, the quota is no number, or other machines could use the dashboard
-        without a token.
+        When no port is free, the quota is no number, or the access rules make no sense.
     BandgapError
         When the page server does not start, or another worker serves the data directory.
     """
@@ -124,7 +128,9 @@ def run_dashboard(
         token_file=token_file,
         new_token=new_token,
         host_names=host_names,
-        behind_proxy=behind_proxy,
+        trusted_proxy=trusted_proxy,
+        user_header=user_header,
+        login=login,
     )
     if quota_gb is None:
         quota_bytes()
@@ -145,7 +151,7 @@ def run_dashboard(
             "page", _page_command(rules), page_environment, stdout=subprocess.DEVNULL
         )
         worker = _SupervisedProcess(
-            "worker", _supervised_command("bandgap.jobs.worker"), environment
+            "worker", _supervised_command("bandgap.jobs.worker", str(workers)), environment
         )
         try:
             _wait_until_healthy(page, worker, address, stopping)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bandgap.foundation.damage import DAMAGE
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import BandgapError, ConfigError, InputError
 
 SCHEMA_VERSION = 1
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
@@ -85,6 +85,33 @@ CREATE TABLE IF NOT EXISTS deletion (
   WITHOUT ROWID
 """
 
+# Who may open a workspace: its owner, and those who used a link to it. Made in files that lack it
+# too.
+PEOPLE = """
+CREATE TABLE IF NOT EXISTS workspace_owner (
+  workspace TEXT PRIMARY KEY, person TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS workspace_link (
+  digest TEXT PRIMARY KEY, workspace TEXT NOT NULL, may_write INTEGER NOT NULL,
+  created REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS link_user (
+  person TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (person, digest)) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS access AS
+  SELECT workspace, person, 1 AS may_write FROM workspace_owner UNION ALL
+  SELECT workspace, person, may_write FROM workspace_link JOIN link_user USING (digest)
+"""
+
+# Disk space of single people. Made in files that lack it too.
+QUOTAS = """
+CREATE TABLE IF NOT EXISTS quota (person TEXT PRIMARY KEY, n_bytes INTEGER NOT NULL) WITHOUT ROWID
+"""
+
+# Columns of the table of jobs that are added to files that lack them.
+JOB_COLUMNS = {
+    "person": "TEXT NOT NULL DEFAULT ''",
+    "turn": "INTEGER NOT NULL DEFAULT 0",
+    "estimate_s": "REAL",
+}
+
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
 )
@@ -119,6 +146,8 @@ class Database:
     Raises StoreError where the file cannot be used, is damaged or has another schema.
     """
 
+    read_only = False  # for a visitor to whom a workspace is open for reading
+
     def __init__(self, path: Path) -> None:
         self.path = path
         # SQLite's -wal and -shm files take the rights of this one; its own error says more
@@ -140,6 +169,13 @@ class Database:
             connection.execute(DELETED_DATASETS)
             connection.execute(RUN_NOTES)
             connection.execute(DELETIONS)
+            connection.executescript(PEOPLE)
+            connection.execute(QUOTAS)
+            if _missing_columns(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                for name in _missing_columns(connection):
+                    connection.execute(f"ALTER TABLE job ADD COLUMN {name} {JOB_COLUMNS[name]}")
+                connection.execute("COMMIT")
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""
@@ -189,6 +225,7 @@ class Database:
         It commits at the end and rolls back on an error. Other calls in this context
         (`contextvars`) that read or write meanwhile are part of the same transaction.
         """
+        self.check_writable()
         if (outer := _transactions.get().get(self.path)) is not None:
             yield outer
             return
@@ -204,6 +241,14 @@ class Database:
             finally:
                 _transactions.reset(token)
             connection.execute("COMMIT")
+
+    def check_writable(self) -> None:
+        """Raise InputError where this database is open for reading."""
+        if self.read_only:
+            raise InputError(
+                "This workspace is shared with you for reading. Ask its owner for a link for "
+                "writing, or start a workspace of your own on Home."
+            )
 
     def write(self, query: str, *values: object) -> int:
         """Execute one statement in a transaction (`writing`); return the number of changed rows."""
@@ -241,6 +286,12 @@ class Database:
             f"The store {self.path} is damaged: {error}. The runs next to it are safe. "
             "Move this file away and start again; a new one is made."
         )
+
+
+def _missing_columns(connection: sqlite3.Connection) -> set[str]:
+    return JOB_COLUMNS.keys() - {
+        row["name"] for row in connection.execute("PRAGMA table_info(job)")
+    }
 
 
 def _reason(error: sqlite3.OperationalError) -> str:

@@ -1,5 +1,6 @@
-"""Disk space: what a workspace uses, its quota, and what is free."""
+"""Disk space: what workspaces and people use, their quotas, and what is free."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,12 +12,17 @@ from typing import Protocol
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
+from bandgap.jobs.people import own_workspaces, person_of
 from bandgap.jobs.rows import bin_of
 
 QUOTA_VARIABLE = "BANDGAP_QUOTA_GB"
 QUOTA_OPTION = "--quota-gb"
 DEFAULT_QUOTA_GB = 10.0
 GIGABYTE = 1_000_000_000
+FREE_SHARE = 0.05  # of the disk that is kept free, at most a gigabyte
+WARNED_SHARE = 0.8  # of a quota
+
+log = logging.getLogger(__name__)
 
 
 class Store(Protocol):
@@ -32,15 +38,12 @@ class WorkspaceUsage:
 
     `uploads` are the files of all data sets, including those uploaded for predictions, and files
     computed from them. `runs` are the folders of the workspace's runs and source models. `bin` is
-    what was deleted and can be restored. `cache` is the descriptor cache, which all workspaces
-    share. `free` is the free space of the disk.
+    what was deleted and can be restored.
     """
 
     uploads: int
     runs: int
     bin: int
-    cache: int
-    free: int
 
     @property
     def total(self) -> int:
@@ -55,8 +58,6 @@ def workspace_usage(store: Store, workspace: str) -> WorkspaceUsage:
         uploads=sum(dataset_sizes(store, workspace).values()),
         runs=_models_bytes(store, workspace),
         bin=sum(dataset_sizes(store, deleted).values()) + _models_bytes(store, deleted),
-        cache=folder_bytes(store.home.cache),
-        free=shutil.disk_usage(store.home.cache).free,
     )
 
 
@@ -89,7 +90,7 @@ def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:
 
 
 def quota_bytes() -> int:
-    """Return the quota of a workspace in bytes, from $BANDGAP_QUOTA_GB; 0 means no limit.
+    """Return the quota of a person in bytes, from $BANDGAP_QUOTA_GB; 0 means no limit.
 
     Raises ConfigError when the variable is not a number from 0.
     """
@@ -113,20 +114,59 @@ def parsed_quota(text: str, *, given_as: str) -> int:
     return round(value * GIGABYTE)
 
 
+@dataclass(frozen=True)
+class PersonUsage:
+    """Bytes that the workspaces of a person take, and the quota; 0 is none."""
+
+    person: str
+    used: int
+    quota: int
+
+    @property
+    def is_near_quota(self) -> bool:
+        return 0 < WARNED_SHARE * self.quota <= self.used
+
+
+def person_usage(store: Store, person: str) -> PersonUsage:
+    """Return what a person uses, and may use by `set_quota` or `quota_bytes`."""
+    row = store.database.row("SELECT n_bytes FROM quota WHERE person = ?", person)
+    quota = quota_bytes() if row is None else int(row["n_bytes"])
+    ids = own_workspaces(store.database, person)
+    return PersonUsage(person, sum(workspace_usage(store, one).total for one in ids), quota)
+
+
+def set_quota(store: Store, person: str, n_bytes: int) -> None:
+    """Store the quota of one person; 0 means no limit."""
+    store.database.write("INSERT OR REPLACE INTO quota VALUES (?, ?)", person, n_bytes)
+
+
 def check_quota(store: Store, workspace: str, *, adding: int = 0) -> None:
-    """Raise InputError when a workspace is at its quota, or `adding` bytes would exceed it."""
-    quota = quota_bytes()
-    if not quota:
+    """Raise InputError when the workspace's person, or the disk, has no room for `adding` bytes.
+
+    A warning is logged where a person is near the quota.
+    """
+    disk = shutil.disk_usage(store.home.folder)
+    if disk.free - adding < (kept_free := min(FREE_SHARE * disk.total, GIGABYTE)):
+        raise InputError(
+            f"The disk of the server has {disk.free / GIGABYTE:.2f} GB left, of which "
+            f"{kept_free / GIGABYTE:.2f} GB are kept free. Free some disk space: delete what is no "
+            "longer needed and empty the bin (page Data), or ask who runs this server."
+        )
+    usage = person_usage(store, person_of(store.database, workspace))
+    if not usage.quota:
         return
-    used = workspace_usage(store, workspace).total
-    if used + adding <= quota and used < quota:
-        return
-    more = f", and this adds {adding / GIGABYTE:.2f} GB" if adding else ""
-    raise InputError(
-        f"This workspace takes {used / GIGABYTE:.2f} GB of at most {quota / GIGABYTE:g} GB{more}. "
-        "Delete data sets that are no longer needed and empty the bin (page Data), or ask who runs "
-        f"this server to raise {QUOTA_VARIABLE}."
+    line = (
+        f"What is yours takes {usage.used / GIGABYTE:.2f} GB of at most "
+        f"{usage.quota / GIGABYTE:g} GB"
     )
+    if usage.used + adding > usage.quota or usage.used >= usage.quota:
+        more = f", and this adds {adding / GIGABYTE:.2f} GB" if adding else ""
+        raise InputError(
+            f"{line}{more}. Delete data sets that are no longer needed and empty the bin (page "
+            f"Data), or ask who runs this server for more ({QUOTA_VARIABLE}, bandgap admin quota)."
+        )
+    if usage.is_near_quota:
+        log.warning("%s.", line)
 
 
 def folder_bytes(folder: str | Path) -> int:

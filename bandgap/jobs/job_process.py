@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bandgap.foundation.engines import end_pools
 from bandgap.foundation.errors import BandgapError, Cancelled
-from bandgap.foundation.machine import limit_memory, set_threads
+from bandgap.foundation.machine import limit_cores, limit_memory, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, owner_only
@@ -43,10 +43,10 @@ class JobLimits:
 
 
 def limits_of(kind: str) -> JobLimits:
-    """Return the limits of a job: of reading files, or of computing."""
+    """Return the limits of a job: of reading files, or of computing in its lane."""
     if KINDS[kind].reads_files:
         return JobLimits(1_800.0, 8_000_000_000)
-    return JobLimits(14 * 86_400.0, sys.maxsize)
+    return JobLimits(86_400.0 * (1 if KINDS[kind].lane == "short" else 14), sys.maxsize)
 
 
 class JobProgress:
@@ -136,11 +136,11 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
 
     progress = JobProgress(store, job.id)
     try:
-        if KINDS[job.kind].fills_disk:
-            check_quota(Library(store.home), job.workspace)
         if not KINDS[job.kind].reads_files:
             set_threads()
         with _warnings_in_job_log(progress), owner_only():
+            if KINDS[job.kind].fills_disk:
+                check_quota(Library(store.home), job.workspace)
             try:
                 result = TASKS[job.kind](Work(job, store.home, progress))
             finally:
@@ -157,15 +157,19 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
         store.end(job.id, "finished", result=result)
 
 
-def job_main(folder: str, job_id: str) -> None:
-    """Run a job; the entry of its spawned process. Processes that the job has started are ended."""
+def job_main(folder: str, job_id: str, place: int = 0, places: int = 1) -> None:
+    """Run a job; the entry of its spawned process. Processes that the job has started are ended.
+
+    With `places` jobs side by side it takes its share of cores and memory.
+    """
     set_up_process()
     if sys.platform != "win32":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
-        limit_memory(limits_of(job.kind).n_bytes)
+        limit_cores(place, places)
+        limit_memory(limits_of(job.kind).n_bytes, share=1 / places)
         run_job(store, job, clean_up=end_pools)
 
 

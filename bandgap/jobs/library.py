@@ -77,6 +77,7 @@ class Library:
         InputError
             Over the limits of an upload and over the quota of the workspace.
         """
+        self.database.check_writable()
         check_upload(files)
         check_quota(self, workspace, adding=sum(len(data) for _, data in files))
         dataset_files = list(stored)

@@ -1,14 +1,19 @@
 """The place of a waiting job in its lane, and when it will probably start.
 
-The start is the sum of the estimated times of the jobs before it (`bandgap.jobs.estimates`). Jobs
-of other workspaces count, but only their times are shown.
+The worker stores the estimated time of each waiting job (`bandgap.jobs.estimates`) before it claims
+one. The start follows from the estimates of the jobs before it. Jobs of other workspaces count, but
+only their times are shown.
 """
 
+import heapq
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bandgap.foundation.damage import DAMAGE
+from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.estimates import JobTimes
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
@@ -35,21 +40,36 @@ class QueuePlace:
     at_least: bool
 
 
-def queue_place(jobs: JobStore, library: Library, job: Job) -> QueuePlace:
+def estimate_waiting(jobs: JobStore, library: Library) -> None:
+    """Store the seconds that each waiting job will take, infinite where they are not known."""
+    waiting = jobs.unestimated()
+    if not waiting:
+        return
+    times = JobTimes(jobs, library)
+    for job in waiting:
+        try:
+            estimate = times.estimate(job.kind, job.payload)
+        except (*DAMAGE, BandgapError):  # the job itself will fail and say why
+            estimate = None
+        jobs.set_estimate(job.id, estimate.seconds if estimate else math.inf)
+
+
+def queue_place(jobs: JobStore, job: Job) -> QueuePlace:
     """Return the place of a waiting job and the seconds until it probably starts."""
     jobs_before = jobs.jobs_before(job)
-    times = JobTimes(jobs, library)
     now = time.time()
-    wait_s = 0.0
+    ends: list[float] = []  # seconds until each running job ends, as all of these places are taken
     at_least = False
     for job_before in jobs_before:
-        estimate = times.estimate(job_before.kind, job_before.payload)
         elapsed_s = now - job_before.started if job_before.started else 0.0
-        if estimate is None or estimate.seconds < elapsed_s:
+        left_s = (job_before.estimate_s or math.inf) - elapsed_s
+        if not 0.0 <= left_s < math.inf:
             at_least = True
-        else:
-            wait_s += estimate.seconds - elapsed_s
-    return QueuePlace(len(jobs_before), wait_s, at_least)
+            left_s = 0.0
+        if job_before.state == "queued" and ends:
+            left_s += heapq.heappop(ends)
+        heapq.heappush(ends, left_s)
+    return QueuePlace(len(jobs_before), min(ends, default=0.0), at_least)
 
 
 def active_first(items: Iterable[T], job_of: Callable[[T], Job | None]) -> list[T]:

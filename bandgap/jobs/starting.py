@@ -61,7 +61,6 @@ def start_transfer(
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
-    make_room(jobs, library, "run", run_id)
     # one transaction: no job without its run, whenever the process of the page ends
     with jobs.database.writing():
         job = jobs.submit(
@@ -81,6 +80,7 @@ def start_transfer(
             subject=run_id,
             submit_key=key,
         )
+        make_room(jobs, library, "run", run_id)
         library.add_run(
             workspace,
             job=job.id,

@@ -2,7 +2,12 @@
 
 The dashboard inserts jobs and requests their end. Only the worker and the processes of its jobs
 change their state. A claim is one UPDATE ... RETURNING, so that two workers never take the same
-job. Jobs are ordered by row, as the clock may be set between two of them.
+job.
+
+People take turns: in each turn of a lane, everyone has one job, and a short one is before a long
+one. A new job is in the turn of the last claim, or in the turn after its person's last job. So it
+waits for two jobs of another person at most, and for one more with each own job before it. In a
+turn, jobs are ordered by row, as the clock may be set between two of them.
 """
 
 import json
@@ -14,16 +19,21 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bandgap.foundation.damage import parse_json
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Update
 from bandgap.jobs.database import Database, row_damage_reported
 from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.home import Home
 from bandgap.jobs.kinds import KINDS, Lane
+from bandgap.jobs.people import person_of
 
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "finished", "interrupted"]
 Ending = Literal["cancelled", "failed", "finished", "interrupted"]
 
 ACTIVE: tuple[State, ...] = ("queued", "running", "cancelling")
+MAX_QUEUED = 20  # jobs of one person in a lane
+SHORT_S = 60.0  # a job of a shorter estimate is before the others of its turn
+_ORDER = f"turn, coalesce(estimate_s, 1e999) >= {SHORT_S}, rowid"
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class Job:
 
     id: str
     workspace: str
+    person: str
     kind: str
     title: str
     subject: str  # the data set, run or prediction that the job is about
@@ -43,6 +54,7 @@ class Job:
     cancel_requested: bool
     error: str
     result: Mapping[str, Any]
+    estimate_s: float | None  # infinite where unknown, None before the worker has estimated it
 
     @property
     def active(self) -> bool:
@@ -108,32 +120,49 @@ class JobStore:
         subject: str,
         submit_key: str = "",
     ) -> Job:
-        """Queue a job, or return the job of this workspace that has the same `submit_key`."""
+        """Queue a job, or return the job of this workspace that has the same `submit_key`.
+
+        Raises InputError where MAX_QUEUED jobs of the workspace's person wait in its lane already.
+        """
         job_id = str(uuid.uuid4())
         now = time.time()
         key = submit_key or job_id
+        lane = KINDS[kind].lane
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, now))
+            person = person_of(self.database, workspace)
             connection.execute(
-                "INSERT OR IGNORE INTO job"
-                " (id, workspace, kind, lane, title, payload, subject, submit_key, created, state)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')",
-                (
-                    job_id,
-                    workspace,
-                    kind,
-                    KINDS[kind].lane,
-                    title,
-                    json.dumps(payload),
-                    subject,
-                    key,
-                    now,
-                ),
+                "INSERT OR IGNORE INTO job (id, workspace, person, kind, lane, title, payload,"
+                " subject, submit_key, created, state, turn)"
+                " SELECT :id, :workspace, :person, :kind, :lane, :title, :payload, :subject, :key,"
+                " :now, 'queued', coalesce(max(turn + (person = :person)), 0) FROM job"
+                " WHERE lane = :lane AND (started OR (state = 'queued' AND person = :person))",
+                {
+                    "id": job_id,
+                    "workspace": workspace,
+                    "person": person,
+                    "kind": kind,
+                    "lane": lane,
+                    "title": title,
+                    "payload": json.dumps(payload),
+                    "subject": subject,
+                    "key": key,
+                    "now": now,
+                },
             )
             row = connection.execute(
                 "SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, key)
-            )
-            return _job(row.fetchone())
+            ).fetchone()
+            (n_queued,) = connection.execute(
+                "SELECT count(*) FROM job WHERE state = 'queued' AND person = ? AND lane = ?",
+                (person, lane),
+            ).fetchone()
+            if n_queued > MAX_QUEUED:
+                raise InputError(
+                    f"{MAX_QUEUED} of your jobs wait already, the most for one person. Wait until "
+                    "one of them begins, or cancel one; then start this one."
+                )
+            return _job(row)
 
     def request_cancel(self, workspace: str, job_id: str) -> None:
         """Request the end of a job: a queued one ends here, the worker stops a running one."""
@@ -177,14 +206,25 @@ class JobStore:
         return [_job(row) for row in rows]
 
     def jobs_before(self, job: Job) -> list[Job]:
-        """Return the jobs of all workspaces in the same lane that run or wait before this one."""
+        """Return the jobs of all workspaces in the same lane that run or wait before this one.
+
+        The running ones are first, then the others in the order of their start.
+        """
         rows = self.database.rows(
             "SELECT * FROM job WHERE lane = ? AND id != ? AND (state IN ('running', 'cancelling')"
-            " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))"
-            " ORDER BY rowid",
+            f" OR (state = 'queued' AND ({_ORDER}) < (SELECT {_ORDER} FROM job WHERE id = ?)))"
+            f" ORDER BY state = 'queued', {_ORDER}",
             KINDS[job.kind].lane,
             job.id,
             job.id,
+        )
+        return [_job(row) for row in rows]
+
+    def active_jobs(self) -> list[Job]:
+        """Return the jobs of all workspaces that run or wait, by lane in the order of the start."""
+        rows = self.database.rows(
+            "SELECT * FROM job WHERE state IN ('queued', 'running', 'cancelling')"
+            f" ORDER BY lane, state = 'queued', {_ORDER}"
         )
         return [_job(row) for row in rows]
 
@@ -198,17 +238,28 @@ class JobStore:
     # -- for the worker and the processes of its jobs
 
     def claim(self, worker: str, *, lanes: Sequence[Lane] = ("short", "long")) -> Job | None:
-        """Take the oldest queued job of these lanes for `worker`, or None."""
+        """Take the next queued job of these lanes for `worker`, or None."""
         marks = ", ".join("?" * len(lanes))
         now = time.time()
         with self.database.writing() as connection:
             row = connection.execute(
                 "UPDATE job SET state = 'running', worker = ?, started = ?, heartbeat = ? WHERE "
                 f"id = (SELECT id FROM job WHERE state = 'queued' AND lane IN ({marks}) ORDER BY "
-                "rowid LIMIT 1) RETURNING *",
+                f"{_ORDER} LIMIT 1) RETURNING *",
                 (worker, now, now, *lanes),
             ).fetchone()
         return _job(row) if row else None
+
+    def unestimated(self) -> list[Job]:
+        """Return the queued jobs that have no estimate yet."""
+        rows = self.database.rows(
+            "SELECT * FROM job WHERE state = 'queued' AND estimate_s IS NULL ORDER BY rowid"
+        )
+        return [_job(row) for row in rows]
+
+    def set_estimate(self, job_id: str, seconds: float) -> None:
+        """Store the seconds that a job will probably take."""
+        self.database.write("UPDATE job SET estimate_s = ? WHERE id = ?", seconds, job_id)
 
     def claimed(self, job_id: str) -> Job | None:
         """Return a job by its id alone, or None; the process of a job knows no workspace."""

@@ -2,9 +2,11 @@
 
 It ends jobs that are cancelled or take too long. Run by `python -m bandgap.jobs.worker` or
 `bandgap worker`. Short jobs (check, predict) have a separate lane and do not wait for a training.
-One worker serves a data directory.
+One worker serves a data directory; it runs several jobs of each lane side by side if told to,
+each with its share of cores and memory.
 """
 
+import itertools
 import logging
 import math
 import multiprocessing
@@ -33,6 +35,7 @@ from bandgap.jobs.housekeeping import (
 from bandgap.jobs.job_process import job_main, limits_of, run_job
 from bandgap.jobs.kinds import Lane
 from bandgap.jobs.library import Library
+from bandgap.jobs.queueing import estimate_waiting
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.workspaces import drop_unused_workspaces
 
@@ -42,7 +45,7 @@ KILL = 9  # SIGKILL, a name that Windows lacks
 POLL_S = 0.3
 BEAT_S = 2.0
 TAKEOVER_S = 6.0  # in which the worker of a dashboard that was killed ends its jobs
-PURGE_S = 3600.0  # between two looks for what has been in the bin for too long
+PURGE_S = 3600.0  # between two looks for what was kept for too long
 CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
 
@@ -72,14 +75,16 @@ class _JobProcess:
 
 
 class Worker:
-    """Serves one data directory until `stop()` is called."""
+    """Serves one data directory until `stop()` is called, with `places` jobs of each lane."""
 
-    def __init__(self, home: Home, *, timing: Timing | None = None) -> None:
+    def __init__(self, home: Home, *, timing: Timing | None = None, places: int = 1) -> None:
         self.store = JobStore(home)
+        self._library = Library(home)
         self.name = str(uuid.uuid4())
         self._home = home
         self._timing = timing or Timing()
-        self._processes: dict[Lane, _JobProcess] = {}
+        self._places = places
+        self._processes: dict[tuple[Lane, int], _JobProcess] = {}
         self._stopping = False
         self._last_beat = -math.inf  # monotonic time
         self._last_purge = -math.inf  # monotonic time
@@ -114,11 +119,9 @@ class Worker:
             if begin is not None:
                 begin(self._home)
             self.store.end_orphans(self.name)
-            self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
-            self._purge_bin()
-            drop_unused_uploads(Library(self._home))
-            drop_unfinished_results(Library(self._home))
-            drop_unused_workspaces(Library(self._home))
+            self._purge()
+            drop_unused_uploads(self._library)
+            drop_unfinished_results(self._library)
             drop_unfinished_writes(self._home)
             while not self._stopping and not until():
                 self._step()
@@ -127,11 +130,13 @@ class Worker:
             self._end_all()
             lock.release(self.store.database, self.name)
 
-    def _purge_bin(self) -> None:
-        """Remove for good what has been in the bin for too long."""
+    def _purge(self) -> None:
+        """Remove for good what has been in the bin, unfinished or unused for too long."""
         self._last_purge = time.monotonic()
         try:
+            self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             drop_old_deletions(self._home)
+            drop_unused_workspaces(self._library)
         except BandgapError as error:
             log.warning("the bin could not be purged: %s", error)
 
@@ -147,18 +152,20 @@ class Worker:
                 self._stopping = True
                 return
         if time.monotonic() - self._last_purge > PURGE_S:
-            self._purge_bin()
-        for lane, running in list(self._processes.items()):
-            self._watch(lane, running)
-        for lane in LANES:
-            if lane not in self._processes and (job := self.store.claim(self.name, lanes=[lane])):
-                process = _spawned(job_main, str(self._home.folder), job.id)
-                self._processes[lane] = _JobProcess(job, process, time.monotonic())
+            self._purge()
+        for place, running in list(self._processes.items()):
+            self._watch(place, running)
+        estimate_waiting(self.store, self._library)
+        for place in itertools.product(LANES, range(self._places)):
+            lane, k = place
+            if place not in self._processes and (job := self.store.claim(self.name, lanes=[lane])):
+                process = _spawned(job_main, str(self._home.folder), job.id, k, self._places)
+                self._processes[place] = _JobProcess(job, process, time.monotonic())
 
-    def _watch(self, lane: Lane, running: _JobProcess) -> None:
+    def _watch(self, place: tuple[Lane, int], running: _JobProcess) -> None:
         if not running.process.is_alive():
             self._reap(running)
-            del self._processes[lane]
+            del self._processes[place]
             return
         now = time.monotonic()
         limit = limits_of(running.job.kind).seconds
@@ -195,10 +202,10 @@ class Worker:
         else:
             code = running.process.exitcode
             error = f"The computing process ended unexpectedly (exit code {code})."
-            if code == -KILL:
-                error += " It was probably stopped by the system because memory ran out."
+            if code in (-KILL, -signal.SIGABRT):
+                error += " It was probably stopped because memory ran out."
             self.store.end(running.job.id, "failed", error=error)
-        drop_unfinished_results(Library(self._home))
+        drop_unfinished_results(self._library)
 
     def _end_all(self) -> None:
         for running in self._processes.values():
@@ -221,8 +228,9 @@ def work_once(home: Home) -> bool:
     For tests and notebooks.
     """
     store = JobStore(home)
-    job = store.claim(f"once-{os.getpid()}")
-    if job is None:
+    oldest = store.database.row("SELECT lane FROM job WHERE state = 'queued' ORDER BY rowid")
+    lanes = [oldest["lane"]] if oldest else []
+    if (job := store.claim(f"once-{os.getpid()}", lanes=lanes)) is None:
         return False
     run_job(store, job)
     return True
@@ -236,16 +244,17 @@ def work_all(home: Home) -> int:
     return count
 
 
-def main() -> int:
+def main(places: int = 1) -> int:
     """Run the worker on the default data directory until SIGINT or SIGTERM.
 
-    Returns the exit code, `lock.REFUSED` where a restart would not help.
+    It runs `places` jobs of each lane side by side. Returns the exit code, `lock.REFUSED` where a
+    restart would not help.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the reason in bandgap.foundation.machine
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
         engine_in_use()  # raises where BANDGAP_ENGINE cannot be used
-        worker = Worker(open_home())
+        worker = Worker(open_home(), places=places)
         _stop_on_signals(worker)
         worker.serve(begin=_start_catalogue)
     except BandgapError as error:
@@ -262,7 +271,7 @@ def _stop_on_signals(worker: Worker) -> None:
         signal.signal(number, handle)
 
 
-def _spawned(target: Callable[..., None], *args: str, daemon: bool = False) -> SpawnProcess:
+def _spawned(target: Callable[..., None], *args: object, daemon: bool = False) -> SpawnProcess:
     process = multiprocessing.get_context("spawn").Process(target=target, args=args, daemon=daemon)
     process.start()
     return process
@@ -289,4 +298,4 @@ def _signal(process: SpawnProcess, number: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(int, sys.argv[1:])))

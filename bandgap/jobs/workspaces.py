@@ -1,7 +1,6 @@
 """Workspaces of a data directory: list, open, rename, and count what each contains.
 
-A workspace's id gives access to it. This module does not check who may list ids; the dashboard
-does.
+This module does not check who may open a workspace; `people.py` says so.
 """
 
 import time
@@ -58,11 +57,6 @@ def has_workspace(library: Library, workspace: str) -> bool:
     return library.database.row(query, workspace, workspace) is not None
 
 
-def is_filled(library: Library, workspace: str) -> bool:
-    """Return whether anything was ever stored in the workspace."""
-    return library.database.row("SELECT 1 FROM workspace WHERE id = ?", workspace) is not None
-
-
 def workspace_name(library: Library, workspace: str) -> str:
     """Return the name of a workspace, empty where it has none."""
     row = library.database.row("SELECT name FROM opened_workspace WHERE id = ?", workspace)
@@ -79,11 +73,16 @@ def rename_workspace(library: Library, workspace: str, name: str) -> None:
 
 def drop_unused_workspaces(library: Library, *, unused_s: float = UNUSED_S) -> None:
     """Remove workspaces without content and without a name that were opened before this time."""
-    library.database.write(
-        "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN "
-        "(SELECT id FROM workspace)",
-        time.time() - unused_s,
-    )
+    with library.database.writing() as connection:
+        connection.execute(
+            "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN "
+            "(SELECT id FROM workspace)",
+            (time.time() - unused_s,),
+        )
+        connection.execute(
+            "DELETE FROM workspace_owner WHERE workspace NOT IN "
+            "(SELECT id FROM workspace UNION ALL SELECT id FROM opened_workspace)"
+        )
 
 
 def workspaces_of(library: Library, ids: Iterable[str]) -> list[WorkspaceSummary]:

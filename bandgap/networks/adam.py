@@ -46,10 +46,9 @@ class Adam:
     def step(self) -> None:
         """Move the parameters against their gradients."""
         for share, params, means, squares, counts in self._groups:
-            gradients = [p.grad for p in params if p.grad is not None]
             adam(
                 params,
-                gradients,
+                [p.grad for p in params],  # type: ignore[misc]
                 means,
                 squares,
                 [],

@@ -137,9 +137,14 @@ def judge(
     progress: Progress = no_progress,
 ) -> Iterator[dict[str, Judged]]:
     """Yield the predictions of a recipe and of its peers on five splits by formula."""
-    prepared = prepare(None, data, request, cache=cache, progress=progress)
+    prepared = prepare(None, data, request)
     table = learnable(
-        data.records, data.gaps_eV, descriptor=prepared.descriptor, of_source=False, cache=cache
+        data.records,
+        data.gaps_eV,
+        descriptor=prepared.descriptor,
+        of_source=False,
+        cache=cache,
+        progress=progress,
     )
     groups = formula_numbers(table)
     fold = fold_of_rows(len(table), folds=OUTER_FOLDS, seed=request.seed + 1, groups=groups)

@@ -22,6 +22,8 @@ from bandgap.foundation.progress import Update
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
+from bandgap.jobs.people import owner_of
+from bandgap.jobs.queueing import estimate_waiting
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
@@ -134,6 +136,7 @@ class Workspace:
 
     def make_running(self, job: Job) -> None:
         """Start the job as a running worker would, and report progress."""
+        estimate_waiting(self.jobs, self.library)
         claimed = self.jobs.claim("a worker", lanes=["long"])
         assert claimed is not None and claimed.id == job.id
         update = Update(
@@ -253,11 +256,17 @@ def copied_home(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def visit(workspace: Workspace) -> Callable[..., AppTest]:
-    """Open a page of the workspace as its address would: `visit("train", run=...)`."""
+    """Open a page of the workspace as its address would: `visit("train", run=...)`.
+
+    The visitor is the owner of the workspace, if it has one.
+    """
 
     def opened(page: str, /, *, ws: str = "", **choices: str) -> AppTest:
         at = AppTest.from_file(str(MAIN), default_timeout=30)
-        open_workspace(Library(open_home()), ws or workspace.id)
+        library = Library(open_home())
+        open_workspace(library, ws or workspace.id)
+        if owner := owner_of(library.database, workspace.id):
+            at.user = {"is_logged_in": True, "email": owner}
         at.query_params["ws"] = ws or workspace.id
         for key, value in choices.items():
             at.query_params[key] = value

@@ -160,9 +160,9 @@ def test_about_shows_that_no_worker_runs(visit: Visit) -> None:
 
 @pytest.mark.parametrize(
     ("quota", "sentence"),
-    [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")],
+    [("2.5", "A person may take 2.5 GB"), ("0", "A person has no quota")],
 )
-def test_about_shows_the_quota_of_a_workspace(
+def test_about_shows_the_quota_of_a_person(
     visit: Visit, monkeypatch: pytest.MonkeyPatch, quota: str, sentence: str
 ) -> None:
     monkeypatch.setenv("BANDGAP_QUOTA_GB", quota)

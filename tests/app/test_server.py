@@ -1,4 +1,4 @@
-"""The running dashboard: outgoing connections, access, many connections, and memory."""
+"""The running dashboard: outgoing connections, access, and memory."""
 
 import contextlib
 import json
@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,7 +24,7 @@ from websockets.typing import Origin, Subprotocol
 
 from bandgap.jobs.access import AccessRules
 from bandgap.jobs.dashboard import app_folder, free_port
-from tests.unit.jobs.test_connections import answers, flooded
+from tests.unit.jobs.test_connections import answers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -134,17 +135,6 @@ def test_token_opens_the_pages_and_is_in_no_command(tmp_path: Path) -> None:
             assert not any(TOKEN.encode() in command for command in commands)
 
 
-@pytest.mark.slow
-def test_dashboard_answers_next_to_1500_half_sent_requests_and_logs_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
-    command = [sys.executable, "-c", START.format(host="127.0.0.1")]
-    with flooded(command, tmp_path / "log") as (port, _):
-        assert answers(port, "/_stcore/health")
-    assert (tmp_path / "log").stat().st_size < 50_000
-
-
 def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
     code = (
         "import json; from app import server; from streamlit import config; from "
@@ -186,9 +176,9 @@ def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def settings_of_port(port: int) -> str:
+def settings_of_port(port: int, **rules: str) -> str:
     """Return the argument of `app/server.py` for this port of the loopback address."""
-    return json.dumps({"host": "127.0.0.1", "port": port, "host_names": [], "behind_proxy": False})
+    return json.dumps({"host": "127.0.0.1", "port": port, "host_names": [], **rules})
 
 
 @contextlib.contextmanager
@@ -233,7 +223,7 @@ class Visitor:
         self.session_id = ""
 
     def run(self, question: BackMsg) -> list[ForwardMsg]:
-        """Send a message and return what the script sent until its end."""
+        """Send a message and return what is sent until the end of the script or the download."""
         self._connection.send(question.SerializeToString())
         received = []
         while True:
@@ -241,7 +231,7 @@ class Visitor:
             received.append(message)
             if message.WhichOneof("type") == "new_session":
                 self.session_id = message.new_session.initialize.session_id
-            ended = message.WhichOneof("type") == "script_finished"
+            ended = message.WhichOneof("type") in ("script_finished", "backend_operation_response")
             if ended and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                 return received
 
@@ -259,14 +249,27 @@ class Visitor:
 
 
 @contextlib.contextmanager
-def visiting(address: str) -> Iterator[Visitor]:
-    with httpx.Client(base_url=address) as client:
-        client.get("/_stcore/health")
-        protocols = [Subprotocol("streamlit")]
-        with connect(
-            stream_of(address), subprotocols=protocols, max_size=200_000_000
-        ) as connection:
-            yield Visitor(address, connection, client)
+def visiting(
+    address: str, *, client: httpx.Client | None = None, session: str = "", **options: Any
+) -> Iterator[Visitor]:
+    """Open a session with the cookies of a client, or ask for the one of this id."""
+    with contextlib.ExitStack() as stack:
+        client = client or stack.enter_context(httpx.Client(base_url=address))
+        client.get(f"{address}/_stcore/health")
+        headers = {
+            **client.headers,
+            "Cookie": "; ".join(f"{name}={value}" for name, value in client.cookies.items()),
+        }
+        protocols = ["streamlit", client.cookies["_streamlit_xsrf"], *filter(None, [session])]
+        connection = connect(
+            stream_of(address),
+            subprotocols=[Subprotocol(text) for text in protocols],
+            origin=Origin(address),
+            additional_headers={k: v for k, v in headers.items() if k in ("Cookie", "x-user")},
+            max_size=200_000_000,
+            **options,
+        )
+        yield Visitor(address, stack.enter_context(connection), client)
 
 
 def upload_bytes(address: str) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import re
 import sqlite3
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -107,6 +108,24 @@ def test_addresses_of_another_workspace_show_nothing_and_no_button_changes_it(
             sees_nothing_of_hers(at, alice)
     assert stored_contents(alice) == before
     assert [id for id in ids_of(alice) if id in str(rows_of(bob.workspace))] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_id_of_another_workspace_is_answered_as_an_unknown_one(
+    name: str, visit: Visit, worlds: tuple[Owned, Owned]
+) -> None:
+    alice, _ = worlds
+    unknown = f"{alice.workspace.id[:24]}{uuid.uuid4().hex[:12]}"  # pages show its beginning
+    answers = []
+    for ws in (alice.workspace.id, unknown):
+        at = AppTest.from_file(str(MAIN), default_timeout=30)
+        at.user = {"is_logged_in": True, "email": "bob@example.org"}
+        at.query_params.update({"ws": ws, **alice.choices})
+        at.switch_page(f"views/{name}.py")
+        at.run()
+        sees_nothing_of_hers(at, alice)
+        answers.append(all_of(at))
+    assert answers[0] == answers[1] and "No such workspace" in answers[0]
 
 
 CRAFTED = {

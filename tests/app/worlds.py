@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import rename_run
+from bandgap.jobs.people import claim
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, Workspace, empty_workspace
@@ -161,6 +162,8 @@ def two_worlds(folder: Path, source: Path) -> tuple[Owned, Owned]:
     first.library.register_sources({"demo": entry})
     alice = with_source(filled(first, NAMED), NAMED)
     bob = filled(Workspace(str(uuid.uuid4()), Home(folder)), "Bob's")
+    for owned, person in ((alice, "alice@example.org"), (bob, "bob@example.org")):
+        claim(owned.workspace.library.database, owned.workspace.id, person)
     return with_jobs(alice, NAMED), bob
 
 

@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -174,14 +174,6 @@ def dashboard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dashbo
 
 
 @pytest.fixture
-def proxied(dashboard: Dashboard) -> Iterator[Dashboard]:
-    """Return the same dashboard as a visitor of another machine reaches it, behind a proxy."""
-    script = str(Path(__file__).with_name("reverse_proxy.py"))
-    with printed_address([sys.executable, script, dashboard.address]) as address:
-        yield replace(dashboard, address=address)
-
-
-@pytest.fixture
 def server(dashboard: Dashboard) -> Server:
     """Return the same server, for tests that use no finished run."""
     return dashboard
@@ -190,11 +182,8 @@ def server(dashboard: Dashboard) -> Server:
 def cancel_jobs(server: Server) -> None:
     """Ask all jobs of a server to end."""
     jobs = JobStore(Home(server.folder))
-    active = jobs.database.rows(
-        "SELECT workspace, id FROM job WHERE state IN ('queued', 'running')"
-    )
-    for row in active:
-        jobs.request_cancel(row["workspace"], row["id"])
+    for job in jobs.active_jobs():
+        jobs.request_cancel(job.workspace, job.id)
 
 
 def predict_new_crystals(home: Home, sample: SampleWorkspace) -> str:
@@ -222,28 +211,31 @@ def forget_speed_of_machine(home: Home) -> None:
 
 @contextmanager
 def copied_dashboard(
-    sample_home: tuple[Path, SampleWorkspace, str], folder: Path
+    sample_home: tuple[Path, SampleWorkspace, str], folder: Path, *, workers: int = 1
 ) -> Iterator[Dashboard]:
     """Serve a copy of the filled workspace in a new data directory as `bandgap app` does."""
     original, sample, prediction = sample_home
     shutil.copytree(original, folder, dirs_exist_ok=True)
     crystals = Library(Home(folder)).datasets(sample.id)[-1].id
-    with serving(folder) as address:
+    with serving(folder, workers=workers) as address:
         yield Dashboard(address, folder, (sample.id, crystals), sample, prediction)
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Serve a data directory as `bandgap app` does, on one core, and yield the address.
+def serving(folder: Path, *, workers: int = 1) -> Iterator[str]:
+    """Serve a data directory as `bandgap app` does, and yield the address.
 
+    It has one core, but all with several workers.
     Tests that run at the same time, in workers gw0 and gw1, have their servers on different cores.
     """
     cores = sorted(os.sched_getaffinity(0))
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     core = cores[int(worker.removeprefix("gw")) % len(cores)]
-    alone = f"import os; os.sched_setaffinity(0, {{{core}}})"
+    used = {core} if workers == 1 else set(cores)
+    alone = f"import os; os.sched_setaffinity(0, {used})"
     port = free_port("127.0.0.1", 0)
-    start = f"from bandgap.jobs.dashboard import run_dashboard; run_dashboard(port={port})"
+    call = f"run_dashboard(port={port}, workers={workers})"
+    start = f"from bandgap.jobs.dashboard import run_dashboard; {call}"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
     with printed_address(command, env=environment, cwd=folder) as address:

@@ -7,6 +7,7 @@ visitors, and address.
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
@@ -30,7 +31,7 @@ from tests.e2e.browsing import (
     tab_to,
     tour_picture,
 )
-from tests.e2e.conftest import Dashboard, cancel_jobs
+from tests.e2e.conftest import Dashboard, cancel_jobs, serving
 
 pytestmark = pytest.mark.browser
 
@@ -99,20 +100,17 @@ def test_open_popover_is_legible_in_the_dark_theme(visited: Page) -> None:
 
 
 def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_in_the_dark(
-    browser: Browser, proxied: Dashboard
+    browser: Browser, tmp_path: Path
 ) -> None:
-    # A visitor of another machine, to whom the server lists no workspaces.
-    with browser.new_context() as context:
+    with serving(tmp_path) as address, browser.new_context() as context:
         page = context.new_page()
-        page.goto(proxied.at())
+        page.goto(address)
         expect_ready(page, "Home")
         for text in ("What comes out", "a model that learned from 200 gaps"):
             expect(page.get_by_text(text)).to_be_visible()
         expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
         icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
-        assert icon.startswith(("data:", "/", "./", proxied.address)), (
-            f"{icon} is asked of another server"
-        )
+        assert icon.startswith(("data:", "/", "./", address)), f"{icon} is asked of another server"
         expect_to_fit(page, "home-empty")
         expect_legible_in_the_dark(page, "home-empty")
         page.set_viewport_size({"width": WIDE, "height": 400})

@@ -49,7 +49,7 @@ def test_request_of_a_fragment_after_the_page_was_left_leaves_the_new_page(
     connection = SlowConnection(page)
     page.goto(server.address)
     expect_ready(page, "Home")
-    # the report of the component that remembers workspaces
+    # the report of the component that keeps the history
     wait_until(page, lambda: bool(connection.delayed_messages))
     if way == "link":
         page.get_by_role("link", name="Data", exact=True).click()

@@ -1,9 +1,10 @@
-"""Many sessions, alone and during a training: no errors, and no growth of the page process.
+"""Many sessions, alone and beside trainings: no errors, and no growth of the page process.
 
 `pytest -m slow tests/e2e/test_load.py` runs ten sessions for seconds, and thirty for ten minutes
 (also marked `soak`). The times are written to load.txt and sessions.txt.
 """
 
+import os
 import random
 import statistics
 import time
@@ -16,8 +17,9 @@ import pytest
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import TransferRequest
+from benchmarks.sample_workspace import SampleWorkspace
 from tests.e2e.browsing import PAGES, folder
-from tests.e2e.conftest import Dashboard
+from tests.e2e.conftest import Dashboard, copied_dashboard
 from tests.e2e.sessions import Visit, connected
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -26,6 +28,7 @@ SEED = 20261124
 SESSIONS = 10
 # A run of hours, which is cancelled at the end.
 LONG = {"sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}}
+MOST_S = 1.5  # 95th percentile beside two trainings, where BANDGAP_QUIET_CORES is set
 GROWTH_MB = 40.0  # between the halves of a run; caches of figures may still grow
 
 
@@ -69,13 +72,18 @@ def visits_of(
     return visits
 
 
-def sessions_during_a_training(dashboard: Dashboard, *, sessions: int, seconds: float) -> str:
-    """Visit pages in so many sessions while a transfer samples; return the measured times."""
+def sessions_beside_trainings(dashboard: Dashboard, *, sessions: int, seconds: float) -> str:
+    """Visit pages in so many sessions while two transfers sample; return the measured times."""
     library = dashboard.library
     store = JobStore(dashboard.library.home)
     dataset = library.dataset(dashboard.sample.id, dashboard.crystals[1])
-    request = TransferRequest(method="btl_pcp_pe", n=60, n_test=20, seed=sessions, settings=LONG)
-    job = start_transfer(store, library, dataset, source="demo", request=request, title="long").job
+    request = TransferRequest(method="btl_pcp_pe", n=60, n_test=20, settings=LONG)
+    jobs = [
+        start_transfer(
+            store, library, dataset, source="demo", request=request.changed(seed=seed), title="long"
+        ).job
+        for seed in (1, 2)
+    ]
     memory = page_process_mb(dashboard.address)
     until = time.monotonic() + seconds
     sizes = []
@@ -89,9 +97,10 @@ def sessions_during_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
                 sizes.append(memory())
                 time.sleep(seconds / 60)
             visits = [visit for visitor in visitors for visit in visitor.result()]
-        assert store.job(dashboard.sample.id, job.id).state == "running"
+        assert {store.job(dashboard.sample.id, job.id).state for job in jobs} == {"running"}
     finally:
-        store.request_cancel(dashboard.sample.id, job.id)
+        for job in jobs:
+            store.request_cancel(dashboard.sample.id, job.id)
     for title, visit in visits:
         assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
     half = len(sizes) // 2
@@ -100,9 +109,10 @@ def sessions_during_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     assert after - before < GROWTH_MB, sizes
     sorted_seconds = sorted(visit.seconds for _, visit in visits)
     p95 = statistics.quantiles(sorted_seconds, n=20)[-1]
+    assert p95 < MOST_S or not os.environ.get("BANDGAP_QUIET_CORES")
     return (
-        f"{sessions} sessions for {seconds:.0f} s during a training, {len(visits)} pages: median "
-        f"{statistics.median(sorted_seconds):.2f} s, p95 {p95:.2f} s; "
+        f"{sessions} sessions for {seconds:.0f} s beside two trainings, {len(visits)} pages: "
+        f"median {statistics.median(sorted_seconds):.2f} s, p95 {p95:.2f} s; "
         f"page process {before:.0f} MB in the second quarter, {after:.0f} MB in the last"
     )
 
@@ -113,10 +123,11 @@ def sessions_during_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     [(10, 20.0), pytest.param(30, 600.0, marks=pytest.mark.soak)],
     ids=["brief", "whole"],
 )
-def test_sessions_during_a_training_see_no_error(
-    dashboard: Dashboard, sessions: int, seconds: float
+def test_sessions_beside_two_trainings_see_no_error(
+    sample_home: tuple[Path, SampleWorkspace, str], tmp_path: Path, sessions: int, seconds: float
 ) -> None:
-    line = sessions_during_a_training(dashboard, sessions=sessions, seconds=seconds)
+    with copied_dashboard(sample_home, tmp_path / "home", workers=2) as dashboard:
+        line = sessions_beside_trainings(dashboard, sessions=sessions, seconds=seconds)
     (folder() / "sessions.txt").write_text(f"{line}\n", encoding="utf-8")
 
 

@@ -1,9 +1,8 @@
-"""Workspaces in a browser: remembered ones, separation of visitors, and the Back button."""
+"""Workspaces in a browser: the list on Home, and the Back button."""
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from bandgap.jobs.workspaces import rename_workspace
 from tests.e2e.browsing import (
     PAGES,
     expect_no_faint_texts,
@@ -15,13 +14,8 @@ from tests.e2e.conftest import Dashboard, Server
 
 pytestmark = pytest.mark.browser
 
-REMEMBERED = "() => JSON.parse(localStorage.getItem('bandgap-workspaces') ?? '[]')"
 WIDE = 1280
 PHONE = 400
-
-
-def wait_until_remembered(page: Page, workspace: str) -> None:
-    page.wait_for_function(f"ws => ({REMEMBERED})()[0] === ws", arg=workspace)
 
 
 def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(
@@ -59,72 +53,24 @@ def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashbo
         assert page.evaluate("history.length") == before
 
 
-def test_closed_workspace_is_offered_again_by_this_browser(
-    browser: Browser, proxied: Dashboard
-) -> None:
-    workspace, dataset = proxied.new_workspace(name="crystals of a lost tab")
+def test_workspace_is_renamed_and_offered_on_home(browser: Browser, server: Server) -> None:
+    workspace, _ = server.new_workspace(name="crystals")
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(proxied.at("data", ws=workspace, data=dataset))
-        expect_ready(page, "Data")
-        wait_until_remembered(page, workspace)
-        page.close()
-        page = context.new_page()
-        page.goto(proxied.at())
-        offers = page.get_by_role("button", name="Continue: 1 data set")
-        expect(offers).to_have_count(1)
-        expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
-        picture(page, f"home-continue-{WIDE}", width=WIDE)
-        expect_no_faint_texts(page)
-        picture(page, f"home-continue-{PHONE}", width=PHONE)
-        offers.click()
-        page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
-        expect(page.get_by_text("120 known gaps")).to_be_visible()
-
-
-def test_workspace_is_renamed_and_forgotten_in_this_browser(
-    browser: Browser, proxied: Dashboard
-) -> None:
-    workspace, _ = proxied.new_workspace(name="crystals")
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.goto(proxied.at(ws=workspace))
+        page.goto(server.at(ws=workspace))
         expect_settled(page, "Home")
         page.get_by_text("This workspace has no name yet").click()
         page.get_by_label("Name", exact=True).fill("Perovskites *2026*")
         page.keyboard.press("Enter")
         expect(page.get_by_text("This workspace: Perovskites *2026*")).to_be_visible()
-        wait_until_remembered(page, workspace)
-        page.goto(proxied.at())
-        expect(page.get_by_text("Perovskites *2026*, last changed on")).to_be_visible()
-        page.goto(proxied.at(ws=workspace))
-        expect_settled(page, "Home")
-        page.get_by_text("This workspace: Perovskites *2026*").click()
-        # By the keyboard: figures above are drawn when they come into view, and move the button.
-        page.get_by_role("button", name="Forget all workspaces in this browser").press("Enter")
-        page.wait_for_function(f"() => ({REMEMBERED})().length === 0")
-        page.goto(proxied.at())
-        expect_ready(page, "Home")
-        page.wait_for_timeout(2000)
-        expect(page.get_by_text("Continue")).to_have_count(0)
-
-
-def test_user_on_the_server_sees_all_workspaces_and_a_proxied_visitor_none(
-    browser: Browser, server: Server, proxied: Server
-) -> None:
-    workspaces = [server.new_workspace(name="crystals")[0] for _ in range(2)]
-    names = ["Halides, first half", "Halides, second half"]
-    for workspace, name in zip(workspaces, names, strict=True):
-        rename_workspace(server.library, workspace, name)
-    with browser.new_context() as context:
+        page.close()
         page = context.new_page()
         page.goto(server.at())
-        for name in names:
-            expect(page.get_by_text(name)).to_be_visible()
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.goto(proxied.at())
-        expect_ready(page, "Home")
-        page.wait_for_timeout(2000)
-        expect(page.get_by_text("Continue")).to_have_count(0)
-        assert not any(text in page.content() for text in (*workspaces, *names))
+        expect(page.get_by_text("Perovskites *2026*, last changed on")).to_be_visible()
+        expect(page.get_by_test_id("stBaseButton-primary")).to_have_count(1)
+        picture(page, f"home-continue-{WIDE}", width=WIDE)
+        expect_no_faint_texts(page)
+        picture(page, f"home-continue-{PHONE}", width=PHONE)
+        page.get_by_role("button", name="Continue: 1 data set").first.click()
+        page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
+        expect(page.get_by_text("120 known gaps")).to_be_visible()

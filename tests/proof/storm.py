@@ -69,7 +69,7 @@ class Server:
         self._close()
         code = (
             f"from bandgap.jobs import dashboard; dashboard.RESTART_S = {PAUSES_S}; "
-            "dashboard.run_dashboard(port=0)"
+            "dashboard.run_dashboard(port=0, workers=2)"
         )
         environment = {**os.environ, "BANDGAP_HOME": str(self.home.folder)}
         with self.log.open("a") as log:

@@ -38,6 +38,7 @@ def carry_out(
         What the button Undo of the message calls.
     """
     try:
+        stores.library().database.check_writable()
         action()
     except BandgapError as error:
         frame.problem(error)
@@ -57,13 +58,15 @@ def edited_text(
     """Draw a field; its text is stored when the user changes it, before the page is drawn."""
     field_key = f"{key}-{text}"
 
-    def store_change() -> None:
-        try:
-            store(st.session_state[field_key])
-        except BandgapError as error:
-            session.set_message(words.escaped_sentence(str(error)), tone="error")
-
-    st.text_input(label, text, max_chars=MAX_NAME, key=field_key, on_change=store_change, **options)
+    st.text_input(
+        label,
+        text,
+        max_chars=MAX_NAME,
+        key=field_key,
+        on_change=lambda: frame.change(store, st.session_state[field_key]),
+        disabled=not stores.may_write(),
+        **options,
+    )
 
 
 def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], object]) -> None:
@@ -77,12 +80,8 @@ def delete_button(kind: Kind, item_id: str, name: str, delete: Callable[[], obje
 
 
 def restore_deleted(kind: Kind, item_id: str) -> None:
-    """Restore and select a deleted object, and say so; called before the page is drawn."""
-    try:
-        deletion = restore(stores.library(), session.workspace(), kind, item_id)
-    except BandgapError as error:
-        session.set_message(words.escaped_sentence(str(error)), tone="error")
-        return
+    """Restore and select a deleted object, and say so; for `frame.change`."""
+    deletion = restore(stores.library(), session.workspace(), kind, item_id)
     session.choose(_CHOICES[kind], item_id)
     session.set_message(words.escaped(f"{deletion.name} is restored."))
 

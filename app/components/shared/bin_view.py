@@ -25,8 +25,8 @@ def bin_expander() -> None:
                 st.button(
                     "Restore",
                     key=f"restore-{deletion.kind}-{deletion.id}",
-                    on_click=restore_deleted,
-                    args=(deletion.kind, deletion.id),
+                    on_click=frame.change,
+                    args=(restore_deleted, deletion.kind, deletion.id),
                 )
                 st.markdown(
                     f"{words.sentence(deletion.kind)} **{words.escaped(deletion.name)}**, deleted "

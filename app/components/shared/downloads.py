@@ -18,7 +18,8 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from app.components.shared import tables, words
+from app import session, visitors
+from app.components.shared import stores, tables, words
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import BandgapError
 
@@ -111,10 +112,16 @@ def file_button(
 
     The suffix of its name determines the MIME type.
     """
+    workspace, person = session.workspace(), visitors.person()
+
+    def make_checked() -> bytes:
+        stores.checked_access(workspace, person)
+        return make()
+
     attempt: Attempt = st.session_state.setdefault(f"download-{key or label}-{name}", Attempt())
     pressed = st.download_button(
         label,
-        data=lambda: attempt.make(make, name),
+        data=lambda: attempt.make(make_checked, name),
         file_name=name,
         mime=mimetypes.guess_type(name)[0] or "chemical/x-xyz",
         key=key or None,

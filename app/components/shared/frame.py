@@ -1,6 +1,6 @@
 """The frame of every page: worker state in the sidebar, address, messages, errors and theme."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -76,7 +76,16 @@ def messages() -> None:
             tone, text, undo = message
             {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
             if undo is not None:
-                st.button("Undo", icon=":material/undo:", key="undo", on_click=undo)
+                st.button("Undo", icon=":material/undo:", key="undo", on_click=change, args=(undo,))
+
+
+def change(action: Callable[..., object], *values: object) -> None:
+    """Change the workspace before the page is drawn; an error is the message of the page."""
+    try:
+        stores.library().database.check_writable()
+        action(*values)
+    except BandgapError as error:
+        session.set_message(words.escaped_sentence(str(error)), tone="error")
 
 
 def problem(error: BandgapError, *, about: str = "") -> None:

@@ -56,7 +56,7 @@ def _running(job: Job) -> None:
         if pressed:
             carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
-            st.write(place_sentence(queue_place(stores.jobs(), stores.library(), job)))
+            st.write(place_sentence(queue_place(stores.jobs(), job)))
         elif job.cancel_requested:
             st.write("Ending the computation; this takes up to 15 s.")
         else:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app import session
+from app import session, visitors
 from app.components.shared import words
 from bandgap.evaluation.run_tables import distinct_labels
-from bandgap.jobs import shipped_runs, workspaces
+from bandgap.foundation.errors import InputError
+from bandgap.jobs import people, shipped_runs, workspaces
 from bandgap.jobs.added_runs import RUNS, data_names
 from bandgap.jobs.database import StoreError
 from bandgap.jobs.entries import SystemEntry
@@ -35,17 +37,63 @@ def home() -> Home:
 
 def stored_table(upload: Any) -> str:
     """Store an uploaded table of own features; return its place, digest/name."""
+    library().database.check_writable()
     return f"{home().save_upload(upload.getvalue())}/{upload.name}"
 
 
 def jobs() -> JobStore:
-    """Return the table of jobs."""
-    return _stores(os.environ.get("BANDGAP_HOME", ""))[0]
+    """Return the table of jobs, which a visitor who may only read cannot change."""
+    return _stores(os.environ.get("BANDGAP_HOME", ""), not may_write())[0]
 
 
 def library() -> Library:
-    """Return the store of data sets, runs and the catalogue of methods and sources."""
-    return _stores(os.environ.get("BANDGAP_HOME", ""))[1]
+    """Return the store of data sets, runs and the catalogue of methods and sources.
+
+    A visitor who may only read cannot change it.
+    """
+    return _stores(os.environ.get("BANDGAP_HOME", ""), not may_write())[1]
+
+
+def all_workspaces() -> Library:
+    """Return the library for what decides who opens which workspace."""
+    return _stores(os.environ.get("BANDGAP_HOME", ""), False)[1]
+
+
+def access(workspace: str, person: str | None) -> bool | None:
+    """Return whether a visitor may change a workspace, None where it is not theirs to see."""
+    return (
+        None if person is None else people.may_write(all_workspaces().database, workspace, person)
+    )
+
+
+def may_open(workspace: str) -> bool:
+    """Return whether the visitor may open a workspace, if there is one of this id."""
+    return access(workspace, visitors.person()) is not None
+
+
+def may_write() -> bool:
+    """Return whether the visitor may change the open workspace; true before one is open.
+
+    Where the visitor may no longer open it, a fragment runs the whole page again, which says so,
+    and everything else raises InputError.
+    """
+    context = get_script_run_ctx()
+    # a thread that makes a download has no session: `file_button` checks there
+    workspace = session.workspace_or_none() if context is not None else None
+    try:
+        return workspace is None or checked_access(workspace, visitors.person())
+    except InputError:
+        if context is not None and context.fragment_ids_this_run:
+            st.rerun()
+        raise
+
+
+def checked_access(workspace: str, person: str | None) -> bool:
+    """Return whether a visitor may change a workspace; raises InputError if it is not theirs."""
+    may_write = access(workspace, person)
+    if may_write is None:
+        raise InputError("This workspace is no longer open to you. Open another one on Home.")
+    return may_write
 
 
 def datasets() -> dict[str, Dataset]:
@@ -54,12 +102,16 @@ def datasets() -> dict[str, Dataset]:
 
 
 def open_workspace(workspace: str) -> None:
-    """Store a new workspace, so that its address opens it later.
+    """Store a new workspace of the visitor, so that its address opens it later.
 
-    A failure to write is only logged, as the visitor can still read the pages.
+    A failure to write is only logged, as the local user can still read the pages.
     """
+    library = all_workspaces()
     try:
-        workspaces.open_workspace(library(), workspace)
+        with library.database.writing():
+            workspaces.open_workspace(library, workspace)
+            if person := visitors.person():
+                people.claim(library.database, workspace, person)
     except StoreError:
         log.warning("the new workspace could not be stored", exc_info=True)
 
@@ -132,9 +184,12 @@ def rdkit_missing() -> bool:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _stores(folder: str) -> tuple[JobStore, Library]:
+def _stores(folder: str, read_only: bool) -> tuple[JobStore, Library]:
     home = open_home(folder or None)
-    return JobStore(home), Library(home)
+    stores = JobStore(home), Library(home)
+    for store in stores:
+        store.database.read_only = read_only
+    return stores
 
 
 def numbers(dataset: Dataset) -> dict[str, int]:

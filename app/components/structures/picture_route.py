@@ -3,12 +3,17 @@
 It is imported before Streamlit's runtime exists, and therefore uses nothing that Streamlit caches.
 """
 
+from functools import cache
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.visitors import person_of
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.database import Database
 from bandgap.jobs.home import open_home, shapes_path
+from bandgap.jobs.people import may_open_dataset
 from bandgap.plots.thumbnails import thumbnail
 from bandgap.structures.shapes import load_shape
 
@@ -19,14 +24,19 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 
+database_at = cache(Database)
+
 
 def picture(request: Request) -> Response:
     """Return the picture of a row of a data set, drawn for this request.
 
-    Whoever has the address may see it: the id of a data set is random, as that of a workspace is.
+    It needs access to the workspace of the data set.
     """
     try:
-        path = shapes_path(open_home(), request.path_params["dataset"])
+        home, dataset = open_home(), request.path_params["dataset"]
+        if not may_open_dataset(database_at(home.database), dataset, person_of(request)):
+            return Response(status_code=404)
+        path = shapes_path(home, dataset)
         shape = load_shape(path, int(request.path_params["row"]))
     except BandgapError:
         shape = None

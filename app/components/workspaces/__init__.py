@@ -1,1 +1,1 @@
-"""Workspaces: those that the browser remembers, the list on Home, and unknown addresses."""
+"""Workspaces: the list on Home, links to them, and unknown addresses."""

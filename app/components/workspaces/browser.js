@@ -1,23 +1,4 @@
-// Tasks of the browser: remember the visitor's workspaces, and keep one history entry per page.
-
-const KEY = 'bandgap-workspaces'
-const MOST = 50
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-
-function remembered() {
-    try {
-        return JSON.parse(localStorage.getItem(KEY) ?? '[]').filter(id => ID.test(id))
-    } catch { // the storage is switched off, or the entry was not written by this script
-        return []
-    }
-}
-
-function remember(ids) {
-    try {
-        localStorage.setItem(KEY, JSON.stringify(ids))
-    } catch { // the storage is switched off or full: the address still works
-    }
-}
+// Tasks of the browser: keep one history entry per page, and name the lists of the navigation.
 
 // Streamlit adds an entry for every change of the query parameters. For the user only a change of
 // the page is an entry, so a change of the parameters replaces the present entry.
@@ -33,10 +14,7 @@ function keepOneEntryPerPage() {
 
 export default function ({data, setStateValue}) {
     keepOneEntryPerPage()
-    const before = data.forget ? [] : remembered()
-    const ids = [...new Set([data.workspace, ...before])].filter(id => ID.test(id)).slice(0, MOST)
-    if (data.workspace || data.forget) remember(ids)
-    if (JSON.stringify(ids) !== JSON.stringify(data.known)) setStateValue('workspaces', ids)
+    if (!data.known) setStateValue('keeps_history', true)
 }
 
 // Streamlit puts the entries of a section of the navigation into a `div` inside a list, where

@@ -1,4 +1,4 @@
-"""The visitor's workspaces on Home: continue one, rename the open one, start a new one."""
+"""The visitor's workspaces on Home: continue, rename, share and claim one, start a new one."""
 
 import uuid
 from collections.abc import Sequence
@@ -6,15 +6,38 @@ from functools import partial
 
 import streamlit as st
 
-from app import session
+from app import session, visitors
 from app.components.shared import frame, stores, words
-from app.components.shared.actions import edited_text
-from app.components.workspaces.browser import other_workspaces
-from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
+from app.components.shared.actions import carry_out, edited_text
+from bandgap.jobs import people
+from bandgap.jobs.workspaces import (
+    WorkspaceSummary,
+    all_workspaces,
+    has_workspace,
+    rename_workspace,
+    workspace_name,
+    workspaces_of,
+)
 
 # Letters of an unknown id that are displayed: enough to recognise it, but not the whole id, which
 # would open the workspace to anyone with a picture of the page.
 SHOWN_LETTERS = 16
+
+
+def other_workspaces() -> Sequence[WorkspaceSummary]:
+    """Return the workspaces that the visitor can open, last changed first, except the open one.
+
+    The local user can open all.
+    """
+    library = stores.all_workspaces()
+    person = visitors.person()
+    if person:
+        ids = people.workspaces_of_person(library.database, person)
+        workspaces = workspaces_of(library, ids)
+    else:
+        workspaces = all_workspaces(library)
+    open_id = session.workspace_or_none()
+    return [workspace for workspace in workspaces if workspace.id != open_id]
 
 
 def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
@@ -28,22 +51,39 @@ def workspaces_section() -> None:
     current = session.workspace()
     name = workspace_name(stores.library(), current)
     called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    with st.expander(f"{called} (rename it, open another, start a new one)"):
-        st.caption(
-            "Keep this page's address: it is the key to your workspace, from another browser, too. "
-            "Whoever has it sees what is in it."
-        )
+    person = visitors.person()
+    is_owner = bool(person) and person == people.owner_of(stores.library().database, current)
+    share = ", share it" if is_owner else ""
+    with st.expander(f"{called} (rename it{share}, open another, start a new one)"):
         rename = partial(rename_workspace, stores.library(), current)
         edited_text("Name", name, rename, key="workspace-name")
-        # Above the rows, which may appear late: a button that moves misses a click.
-        with frame.row():
-            start_button()
-            st.button(
-                "Forget all workspaces in this browser",
-                help=_FORGET_HELP,
-                on_click=session.forget_workspaces,
-            )
+        if is_owner:
+            _shared_links(current)
+        start_button()
         _rows(other_workspaces())
+
+
+def _shared_links(workspace: str) -> None:
+    """Offer links that let other people in, and the withdrawal of each."""
+    database = stores.library().database
+    person = people.owner_of(database, workspace)
+    st.caption("Only you open this workspace, and the people of a link that you give away.")
+    with frame.row():
+        reading, writing = (
+            st.button(f"New link for {purpose}", icon=":material/link:")
+            for purpose in ("reading", "writing")
+        )
+    if reading or writing:
+        secret = people.share(database, workspace, person, may_write=writing)
+        st.caption("Copy this link now: it is shown once.")
+        st.code(f"{st.context.url}?share={secret}", wrap_lines=True)
+    for link in people.links(database, workspace):
+        with frame.row():
+            purpose = "writing" if link.may_write else "reading"
+            users = words.count(link.users, "user")
+            st.markdown(f"For {purpose}, of {words.moment(link.created)}: {users}", width="content")
+            if st.button("Withdraw", key=f"withdraw-{link.digest}"):
+                carry_out(partial(people.withdraw, database, workspace, person, link.digest))
 
 
 def unknown_workspace() -> None:
@@ -56,16 +96,30 @@ def unknown_workspace() -> None:
     if len(workspace_id) > SHOWN_LETTERS:
         workspace_id = f"{workspace_id[:SHOWN_LETTERS]}..."
     st.error(
-        f"The address names the workspace **{words.escaped(workspace_id)}**, and this server has "
-        "none of that name: the address was cut or mistyped, or it belongs to another server. "
-        "Check the part after ws= in the address, continue with a workspace below, or start one.",
+        f"The address names the workspace **{words.escaped(workspace_id)}**, and none of that name "
+        "is open to you here: the address was cut or mistyped, its link was withdrawn, or it "
+        "belongs to another server. Check the part after ws= in the address, continue with a "
+        "workspace below, or start one.",
         icon=":material/error:",
     )
+    _claim_button(session.unknown_workspace())
     if workspaces := other_workspaces():
         continue_section(workspaces)
     else:
-        st.caption("This browser remembers no workspace of this server.")
+        st.caption("No workspace of this server is open to you.")
     start_button()
+
+
+def _claim_button(workspace: str) -> None:
+    """Offer a workspace that belongs to nobody to the person who has its address."""
+    library = stores.all_workspaces()
+    person = visitors.person()
+    if not person or not has_workspace(library, workspace):
+        return
+    if not people.owner_of(library.database, workspace) and st.button("Make this workspace mine"):
+        people.claim(library.database, workspace, person)
+        session.switch_workspace(workspace)
+        st.rerun()
 
 
 def start_button() -> None:
@@ -98,9 +152,3 @@ def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> N
                 args=(workspace.id,),
             )
             st.markdown(f"{name} changed on {words.moment(workspace.changed)}", width="content")
-
-
-_FORGET_HELP = (
-    "On a computer that others use, too. The workspaces stay on the server; only their addresses "
-    "open them then, so keep this page's address first."
-)

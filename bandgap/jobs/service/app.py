@@ -40,7 +40,7 @@ from bandgap.jobs.service.responses import (
     PredictionResponse,
     Version,
 )
-from bandgap.jobs.service.tokens import has_access
+from bandgap.jobs.service.tokens import has_access, is_from, named_person
 from bandgap.predictions.table import ZERO_END_NOTE
 
 QUERY_NAMES = (*OPTIONS, "name", BASELINE)  # of POST /predict
@@ -84,12 +84,14 @@ def build_app(
     models: Mapping[str, ServedModel],
     *,
     token: str | None,
+    user_header: str = "",
+    trusted_proxy: str = "",
     limits: ServiceLimits,
     hosts: tuple[str, ...] = ("*",),
 ) -> FastAPI:
     """Return the application; `hosts` are the names by which clients may call it.
 
-    Without a token, everyone who reaches it has access.
+    Those have access who send the token, or whom the proxy names; without both, everyone.
     """
     batcher = Batcher(models, max_structures=limits.max_structures)
     readers = ThreadPoolExecutor(READERS, thread_name_prefix="bandgap-reader")
@@ -114,6 +116,10 @@ def build_app(
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
 
     def let_in(request: Request) -> None:
+        if user_header and is_from(request, trusted_proxy) and named_person(request, user_header):
+            return
+        if user_header and token is None:
+            raise Refusal(401, "The proxy has not named you. Log in there again.")
         if not has_access(request.headers.get("authorization"), token):
             raise Refusal(
                 401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN."

@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
-from bandgap.jobs.connections import BACKLOG, ConnectionLimits, server_options
+from bandgap.jobs.connections import BACKLOG, OPTIONS
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
-from bandgap.jobs.service.tokens import VARIABLE, check_host, is_loopback, token_of
+from bandgap.jobs.service.tokens import VARIABLE, check_host, check_proxy, is_loopback, token_of
 from bandgap.posterior.layer_cache import reserve_layer_cache
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -31,6 +31,8 @@ def run_service(
     host: str,
     port: int,
     token_file: Path | None,
+    user_header: str = "",
+    trusted_proxy: str = "",
     limits: ServiceLimits,
     echo: Callable[[str], None],
 ) -> int:
@@ -40,21 +42,26 @@ def run_service(
     open to other machines without a token, and ArtifactError where a run is damaged.
     """
     token = token_of(token_file)
-    check_host(host, token)
+    check_host(host, token, user_header)
+    check_proxy(user_header, trusted_proxy)
     set_threads()
     sock = listening_socket(host, port)
     models = load_models(folders)
     reserve_layer_cache(LAYER_BYTES)
     hosts = LOOPBACK if is_loopback(host) else ("*",)
-    app = build_app(models, token=token, limits=limits, hosts=hosts)
+    app = build_app(
+        models,
+        token=token,
+        user_header=user_header,
+        trusted_proxy=trusted_proxy,
+        limits=limits,
+        hosts=hosts,
+    )
     url_host = f"[{host}]" if ":" in host else host
     url = f"http://{url_host}:{sock.getsockname()[1]}"
     echo(f"bandgap serves {', '.join(models)} at {url}  (GET /docs; Ctrl-C stops it)")
-    echo(
-        "Every request must carry the token."
-        if token
-        else f"No token: only this machine is let in. --token-file or {VARIABLE} sets one."
-    )
+    if not token and not user_header:
+        echo(f"No token: only this machine is let in. --token-file or {VARIABLE} sets one.")
     # uvicorn handles these signals, and after its end raises them once more
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
@@ -62,16 +69,14 @@ def run_service(
     return 0
 
 
-def make_server(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
+def make_server(app: FastAPI) -> uvicorn.Server:
     """Return the server of the application, without websockets and without a header of its name."""
     config = uvicorn.Config(
         app,
-        log_level="error",  # a warning for each malformed request would fill the disk
-        server_header=False,
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=GRACE_S,
-        **server_options(limits),
+        **OPTIONS,
     )
     return uvicorn.Server(config)
 

@@ -1,9 +1,11 @@
-"""The token of a request; without a token, only this machine is served."""
+"""Who may send requests: those with a token, those whom a proxy names, or only this machine."""
 
 import hmac
 import ipaddress
 import os
 from pathlib import Path
+
+from starlette.requests import HTTPConnection
 
 from bandgap.foundation.errors import ConfigError
 
@@ -36,14 +38,50 @@ def token_of(file: Path | None, variable: str = VARIABLE) -> str | None:
     return token
 
 
-def check_host(host: str, token: str | None) -> None:
-    """Raise ConfigError where other machines could send requests without a token."""
-    if token is None and not is_loopback(host):
+def check_host(host: str, token: str | None, user_header: str = "") -> None:
+    """Raise ConfigError where other machines could send requests without a token or a name."""
+    if token is None and not user_header and not is_loopback(host):
         raise ConfigError(
             f"--host {host} lets other machines in, and there is no token. Give one by "
-            f"--token-file FILE or {VARIABLE} "
-            "(one is made by: " + _COMMAND + "), or leave --host out to serve this machine alone."
+            f"--token-file FILE or {VARIABLE} (one is made by: {_COMMAND}), give --user-header "
+            "NAME --trusted-proxy ADDRESS, or leave --host out to serve this machine alone."
         )
+
+
+def check_proxy(user_header: str, trusted_proxy: str, *, has_login: bool = False) -> None:
+    """Raise ConfigError where a proxy has no address, or names nobody."""
+    if trusted_proxy and not (user_header or has_login):
+        raise ConfigError(
+            "--trusted-proxy says where requests come from, not from whom. Add --user-header NAME, "
+            "the header in which the proxy names the person; `bandgap app` takes --login FILE, too."
+        )
+    if user_header and not trusted_proxy:
+        raise ConfigError(
+            f"--user-header {user_header} alone: anybody could send this header. Add "
+            "--trusted-proxy ADDRESS, the only address from which requests are then accepted."
+        )
+    try:
+        ipaddress.ip_network(trusted_proxy or "127.0.0.1")
+    except ValueError as error:
+        raise ConfigError(
+            f"--trusted-proxy: {error}. Accepted: a numeric address such as 127.0.0.1, or a "
+            "network such as 172.18.0.0/16."
+        ) from None
+
+
+def is_from(request: HTTPConnection, proxy: str) -> bool:
+    """Return whether a request comes from an address or a network."""
+    if request.client is None:
+        return False
+    address = ipaddress.ip_address(request.client.host)
+    mapped = getattr(address, "ipv4_mapped", None)  # on a socket for IPv6 and IPv4
+    return (mapped or address) in ipaddress.ip_network(proxy)
+
+
+def named_person(request: HTTPConnection, header: str) -> str:
+    """Return the person whom the proxy's header names, "" where it names none or several."""
+    names = request.headers.getlist(header)
+    return names[0].strip().lower() if len(names) == 1 else ""
 
 
 def is_loopback(host: str) -> bool:

@@ -129,9 +129,11 @@ def test_paths_outside_are_refused_also_through_links(folder: Path, tmp_path: Pa
         ("predict", {"model": "run", **inside, "features": str(secret)}),
         ("describe_run", {"run": str(tmp_path)}),
         ("explain", {"run": "stranger", "new": ["waters.extxyz"]}),
+        ("explain", {"run": "run", "new": ["waters.extxyz"], "structures": [str(secret)]}),
     )
     for answer in answers:
-        assert answer.is_error and "what may be read here" in answer.content[0].text
+        assert answer.is_error
+        assert answer.content[0].text.endswith(f", in what may be read here: {folder}.")
 
 
 def test_unknown_tools_arguments_and_outputs_are_refused(folder: Path) -> None:

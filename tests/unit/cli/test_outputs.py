@@ -31,7 +31,7 @@ INPUTS = {
     "source",
     "structures",
 }
-INPUTS |= {"token_file"}
+INPUTS |= {"login", "token_file"}
 OUTPUTS_OF_BENCHMARKS = {"parts_file", "figure"}
 STRUCTURE = "1\nProperties=species:S:1:pos:R:3\nC 0 0 0\n"
 

@@ -14,6 +14,7 @@ from bandgap.jobs.access import OPEN_PATH, VARIABLE, AccessMiddleware, AccessRul
 
 TOKEN = 'a token; with "odd" characters'.replace(" ", "_")
 OWN = "127.0.0.1:8501"
+PROXY_ADDRESS = "192.0.2.7"
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,19 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.body", "body": host})
 
 
-def ask(rules: AccessRules, target: str, *, method: str = "GET", **headers: str) -> Answer:
-    """Send a request to the application behind the rules; the method WEBSOCKET opens one."""
+def ask(
+    rules: AccessRules,
+    target: str,
+    *,
+    method: str = "GET",
+    address: str = PROXY_ADDRESS,
+    twice: bool = False,
+    **headers: str,
+) -> Answer:
+    """Send a request to the application behind the rules; the method WEBSOCKET opens one.
+
+    It comes from an address, with every header `twice` if so.
+    """
     path, _, query = target.partition("?")
     sent: list[dict[str, Any]] = []
 
@@ -52,7 +64,11 @@ def ask(rules: AccessRules, target: str, *, method: str = "GET", **headers: str)
         "scheme": "http",
         "path": path,
         "query_string": query.encode(),
-        "headers": [(k.encode(), v.encode()) for k, v in ({"host": OWN} | headers).items()],
+        "client": (address, 50_000),
+        "headers": [
+            (k.encode(), v.encode())
+            for k, v in [("host", OWN)] * ("host" not in headers) + [*headers.items()] * (1 + twice)
+        ],
     }
     answered = AccessMiddleware(application, rules)(scope, receive, send)
     with ThreadPoolExecutor(1) as pool:  # browser tests leave a running loop in this thread
@@ -74,7 +90,14 @@ def cookie_of(rules: AccessRules) -> dict[str, str]:
 
 LOOPBACK = AccessRules("127.0.0.1", 8501)
 OPEN = AccessRules("0.0.0.0", 8501, token=TOKEN, host_names=("gaps.example.org",))
-PROXY = AccessRules("127.0.0.1", 8501, host_names=("gaps.example.org",), behind_proxy=True)
+PROXY = AccessRules(
+    "127.0.0.1",
+    8501,
+    host_names=("gaps.example.org",),
+    trusted_proxy="192.0.2.0/29",
+    user_header="x-user",
+)
+NAMED = {"x-user": "ann"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +124,7 @@ def test_host_is_accepted_where_it_names_the_server(
     rules: AccessRules, host: str, is_accepted: bool
 ) -> None:
     assert rules.accepts_host(host) is is_accepted
-    answer = ask(rules, "/", host=host, **cookie_of(rules))
+    answer = ask(rules, "/", host=host, **cookie_of(rules), **NAMED)
     assert answer.status == (200 if is_accepted else 400)
 
 
@@ -131,7 +154,7 @@ def test_own_origin_is_accepted(headers: dict[str, str]) -> None:
 
 def test_origin_of_the_proxy_reaches_streamlit_as_the_host() -> None:
     origin = "https://gaps.example.org"
-    assert stream(PROXY, origin=origin).headers["x-host"] == "gaps.example.org"
+    assert stream(PROXY, origin=origin, **NAMED).headers["x-host"] == "gaps.example.org"
     assert stream(PROXY, origin="https://attacker.example").status == 403
     assert stream(LOOPBACK, origin=origin).status == 403
 
@@ -203,15 +226,15 @@ def test_every_response_has_the_security_headers(path: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_other_machines_need_a_token_or_a_proxy(
+def test_other_machines_need_a_token_or_a_person(
     host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(
-        ConfigError, match=rf"--host {host} lets other machines in, .*--new-token.*--behind-proxy"
+        ConfigError, match=rf"--host {host} lets other machines in, .*--new-token.*--user-header"
     ):
         access_rules(host, 8501)
-    assert access_rules(host, 8501, behind_proxy=True).token is None
+    assert access_rules(host, 8501, user_header="x", trusted_proxy="::1").token is None
     tokens = [access_rules(host, 8501, new_token=True).token for _ in range(2)]
     assert tokens[0] != tokens[1] and all(len(token or "") >= 40 for token in tokens)
     file = tmp_path / "token"
@@ -219,6 +242,60 @@ def test_other_machines_need_a_token_or_a_proxy(
     assert access_rules(host, 8501, token_file=file, new_token=True).token == TOKEN
     monkeypatch.setenv(VARIABLE, "of-the-environment")
     assert access_rules(host, 8501).token == "of-the-environment"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/train", "/media/a.csv", "/pictures/a/0.svg", "/auth/login"]
+)
+def test_header_of_a_person_counts_only_from_the_proxy_and_only_once(path: str) -> None:
+    assert ask(PROXY, path, **NAMED).status == 200
+    for forged in ({"address": "192.0.2.8"}, {"address": "127.0.0.1"}):
+        assert (
+            ask(PROXY, path, **forged, **NAMED, **{"x-forwarded-for": PROXY_ADDRESS}).status == 403
+        )
+    assert ask(PROXY, path).status == ask(PROXY, path, **{"x-user": " "}).status == 401
+    assert ask(PROXY, path, twice=True, **NAMED).status == 401
+    assert ask(PROXY, OPEN_PATH, address="127.0.0.1").status == 200
+
+
+def test_forged_header_opens_no_websocket_and_uploads_nothing() -> None:
+    assert stream(PROXY, **NAMED).status == 101
+    assert stream(PROXY, address="192.0.2.8", **NAMED).status == stream(PROXY).status == 403
+    upload = "/_stcore/upload_file/a/b"
+    assert ask(PROXY, upload, method="PUT", address="192.0.2.8", **NAMED).status == 403
+
+
+LOGIN = """[auth]
+redirect_uri = "http://127.0.0.1:8501/oauth2callback"
+cookie_secret = "0123456789abcdef"
+client_id = "bandgap"
+client_secret = "secret"
+server_metadata_url = "http://127.0.0.1:9000/.well-known/openid-configuration"
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"user_header": "x"}, "anybody could send this header"),
+        ({"trusted_proxy": "127.0.0.1"}, "not from whom"),
+        ({"user_header": "x", "trusted_proxy": "gaps.example.org"}, "a numeric address"),
+        ({"login": ""}, "no settings of a login"),
+        ({"login": LOGIN.replace("[auth]", "[other]")}, "'auth'"),
+        ({"login": LOGIN.replace("client_id", "id")}, "client_id"),
+        ({"login": LOGIN.replace("0123456789abcdef", "xxx")}, "less than 16"),
+        ({"login": LOGIN, "user_header": "x"}, "Give one of them"),
+    ],
+)
+def test_settings_that_let_the_wrong_people_in_are_refused(
+    settings: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    if "login" in settings:
+        file = tmp_path / "login.toml"
+        file.write_text(settings["login"])
+        settings = {**settings, "login": file}
+    with pytest.raises(ConfigError, match=problem):
+        access_rules("0.0.0.0", 8501, **settings)
 
 
 @pytest.mark.parametrize("name", ["https://gaps.example.org", "gaps.example.org:80", "a/b", ""])

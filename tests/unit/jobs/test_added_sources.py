@@ -222,7 +222,7 @@ def test_added_source_is_deleted_with_its_folder(home, trained):
 
 def test_full_workspace_takes_no_source(home, trained, monkeypatch):
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.000001")
-    with pytest.raises(InputError, match="This workspace takes 0.00 GB of at most"):
+    with pytest.raises(InputError, match="What is yours takes 0.00 GB of at most"):
         by_folder(home, trained)
     assert not (home.folder / "sources").exists()
 

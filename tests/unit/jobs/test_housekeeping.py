@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs.disk import PersonUsage, person_usage, set_quota
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import (
     delete_dataset,
@@ -17,6 +18,7 @@ from bandgap.jobs.housekeeping import (
     set_level_of_theory,
 )
 from bandgap.jobs.library import Library
+from bandgap.jobs.people import claim
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
 
@@ -149,10 +151,27 @@ def test_upload_over_the_quota_names_it_and_stores_nothing(
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00001")
     library.add_dataset(WS, "first", files=[("a", bytes(6_000))])
     with pytest.raises(
-        InputError, match=r"takes 0\.00 GB of at most 1e-05 GB, and this adds .* BANDGAP_QUOTA_GB"
+        InputError, match=r"takes 0\.00 GB of at most 1e-05 GB, and this adds .*BANDGAP_QUOTA_GB"
     ):
         library.add_dataset(WS, "second", files=[("b", bytes(6_001))])
     assert [d.name for d in library.datasets(WS)] == ["first"]
     library.add_dataset(OTHER, "of another workspace", files=[("b", bytes(6_001))])
     monkeypatch.setenv("BANDGAP_QUOTA_GB", "0")
     library.add_dataset(WS, "without a limit", files=[("b", bytes(6_001))])
+
+
+def test_quota_of_a_person_counts_all_own_workspaces_and_can_be_raised(
+    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00001")
+    for workspace in (WS, OTHER):
+        claim(library.database, workspace, "ada@x.org")
+    library.add_dataset(WS, "first", files=[("a", bytes(8_000))])
+    assert not caplog.messages
+    library.add_dataset(OTHER, "near", files=[("b", bytes(1_000))])
+    assert "takes 0.00 GB of at most 1e-05 GB" in caplog.text
+    with pytest.raises(InputError, match="What is yours takes"):
+        library.add_dataset(OTHER, "too much", files=[("c", bytes(2_000))])
+    set_quota(library, "ada@x.org", 20_000)
+    library.add_dataset(OTHER, "with more", files=[("c", bytes(2_000))])
+    assert person_usage(library, "ada@x.org") == PersonUsage("ada@x.org", 11_000, 20_000)

@@ -9,12 +9,13 @@ import pytest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
+from bandgap.jobs.deletions import bin_run, deletions
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_run, rename_run
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow, Verdict
 from bandgap.jobs.starting import Started, start_transfer
-from bandgap.jobs.store import JobStore
+from bandgap.jobs.store import MAX_QUEUED, JobStore
 from bandgap.runs.requests import TransferRequest
 
 WS = str(uuid.uuid4())
@@ -101,6 +102,19 @@ def test_start_again_works_on_the_same_run_once(store):
     assert resuming.restart_run(store.jobs, store.library, run).id == again.id
     with pytest.raises(InputError, match="is queued. Only a run that was interrupted"):
         resuming.restart_run(store.jobs, store.library, store.run(first.run))
+
+
+def test_refused_start_of_a_deleted_run_leaves_it_in_the_bin(store):
+    first = store.start()
+    store.end(first, "cancelled")
+    bin_run(store.jobs, store.library, store.run(first.run))
+    for seed in range(1, 1 + MAX_QUEUED):
+        store.start(seed=seed)
+    with pytest.raises(InputError, match="wait already"):
+        store.start()
+    assert [one.id for one in deletions(store.library, WS)] == [first.run]
+    store.jobs.claim("w")
+    assert store.start().run == first.run and not deletions(store.library, WS)
 
 
 class Ended(BaseException):

@@ -76,7 +76,12 @@ def test_claim_of_one_lane_leaves_the_other(store: JobStore) -> None:
 
 
 def test_claim_by_three_processes_gives_every_job_once(store: JobStore, tmp_path: Path) -> None:
-    ids = {submit(store).id for _ in range(90)}
+    people = [str(uuid.uuid4()) for _ in range(5)]
+    ids = {
+        store.submit(one, "check", title="a job", payload={}, subject="d").id
+        for one in people
+        for _ in range(18)
+    }
     context = multiprocessing.get_context("spawn")
     outs = [tmp_path / f"claimed-{k}" for k in range(3)]
     workers = [

@@ -154,6 +154,35 @@ def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
     assert ended.error == "The worker was stopped while this job was running."
 
 
+def test_two_jobs_of_a_lane_run_side_by_side_and_a_third_waits(home: Home) -> None:
+    files = [(f"water-{k}.xyz", WATER + b" " * k) for k in range(100)]
+    jobs = [submit_check(home, files) for _ in range(3)]
+    states_at_once: set[tuple[str, ...]] = set()
+
+    def all_ended() -> bool:
+        states = tuple(state_of(home, job).state for job in jobs)
+        states_at_once.add(states)
+        return not {"queued", "running"} & {*states}
+
+    Worker(home, places=2).serve(until=all_ended)
+    assert ("running", "running", "queued") in states_at_once
+    assert ("running",) * 3 not in states_at_once
+    assert {state_of(home, job).state for job in jobs} == {"finished"}
+
+
+def test_share_of_a_place_is_some_cores_and_some_memory() -> None:
+    code = (
+        "import os\n"
+        "from bandgap.foundation.machine import cores, limit_cores, limit_memory, usable_bytes\n"
+        "all_cores, all_bytes = cores(), usable_bytes()\n"
+        "limit_cores(1, 2)\n"
+        "limit_memory(2**62, share=0.5)\n"
+        "print(cores() == max(all_cores // 2, 1), usable_bytes() == all_bytes // 2)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_half_unpacked_run_of_a_killed_process_counts_and_goes_at_once(
     home: Home, serving: Worker

@@ -17,7 +17,6 @@ from bandgap.jobs.workspaces import (
     all_workspaces,
     drop_unused_workspaces,
     has_workspace,
-    is_filled,
     open_workspace,
     rename_workspace,
     workspace_name,
@@ -46,7 +45,6 @@ def test_workspace_is_known_once_it_was_opened_or_filled(library: Library) -> No
     assert not has_workspace(library, str(uuid.uuid4())) and not has_workspace(
         library, MINE.upper()
     )
-    assert [is_filled(library, workspace) for workspace in (MINE, EMPTY)] == [True, False]
 
 
 def test_summaries_count_data_sets_and_runs_and_leave_out_others_and_empty_ones(

@@ -205,7 +205,8 @@ def test_stored_domain_judges_the_same(domain, tmp_path):
     again = load_fields(Domain, tmp_path / "domain.safetensors")
     rows = np.vstack([TRAIN[:2], far_row()])
     elements = [CH, {"Br"}, CH]
-    assert again.judge(rows, elements) == domain.judge(rows, elements)
+    # as texts: from Python 3.13 on, dataclasses with NaN differ
+    assert repr(again.judge(rows, elements)) == repr(domain.judge(rows, elements))
 
 
 def test_domain_from_damaged_tensors_is_refused(domain, tmp_path):

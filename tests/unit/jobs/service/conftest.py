@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -83,11 +84,15 @@ def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @contextlib.contextmanager
 def serving(
-    folders: list[Path], *, token: str | None = None, limits: ServiceLimits = LIMITS
+    folders: list[Path],
+    *,
+    token: str | None = None,
+    limits: ServiceLimits = LIMITS,
+    **proxy: Any,
 ) -> Iterator[str]:
     """Serve runs on a free port of this machine, in a thread, and yield the address."""
     server = make_server(
-        build_app(load_models(folders), token=token, limits=limits, hosts=LOOPBACK)
+        build_app(load_models(folders), token=token, limits=limits, hosts=LOOPBACK, **proxy)
     )
     sock = listening_socket("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})

@@ -1,6 +1,7 @@
 """Refusals of the service: a code and a message, without an effect on other requests."""
 
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -257,6 +258,24 @@ def test_token_is_needed_for_models_and_predictions_only(runs: Runs) -> None:
             model["name"] for model in client.get("/models", headers=good).json()["models"]
         ] == ["conformal"]
         assert client.post("/predict", content=FRAME, headers=good).status_code == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux")
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_header_of_a_person_counts_from_the_proxy_alone(runs: Runs, token: str | None) -> None:
+    proxy = httpx.HTTPTransport(local_address="127.0.0.2")
+    rules = {"user_header": "X-User", "trusted_proxy": "127.0.0.2"}
+    with (
+        serving([runs.conformal], token=token, **rules) as address,
+        httpx.Client(base_url=address, transport=proxy) as proxied,
+        httpx.Client(base_url=address) as client,
+    ):
+        header = {"X-User": "ann", "X-Forwarded-For": "127.0.0.2"}
+        assert proxied.get("/models", headers=header).status_code == 200
+        for answer in (client.get("/models", headers=header), proxied.get("/models")):
+            refusal_message(answer, 401)
+        with_token = client.get("/models", headers={"authorization": f"Bearer {TOKEN}"})
+        assert with_token.status_code == (401 if token is None else 200)
 
 
 def test_token_comes_from_a_file_or_the_variable(
