@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bandgap.foundation import citations
+from bandgap.foundation.config import ShareAboveZero
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -17,7 +18,16 @@ from bandgap.transfer.shared.point_estimate import TrainedOnce, train_once
 
 @dataclass(frozen=True)
 class FineTuneConfig(TrainedOnce):
-    """Scales (`recalibration`) and training of all layers."""
+    """Scales (`recalibration`) and training of all layers.
+
+    Parameters
+    ----------
+    hidden_rate_share
+        Learning rate of the hidden layers as a share of the output layer's. The paper has 0.1; 1
+        because that is what it advises, while its comparison trains all layers alike.
+    """
+
+    hidden_rate_share: ShareAboveZero = 1.0
 
 
 def fit(
@@ -30,6 +40,7 @@ def fit(
         config,
         fitting,
         phase="fine-tuning",
+        rate_shares=dict.fromkeys(range(1, source.network.n_layers), config.hidden_rate_share),
     )
 
 

@@ -16,7 +16,7 @@ def study(
     scale: Annotated[
         str,
         typer.Option(
-            help="smoke (seconds), laptop (at most 15 minutes on 2 cores) or paper (its sizes)."
+            help="smoke (seconds), laptop (all: four hours of CPU time) or paper (its sizes)."
         ),
     ] = "laptop",
     list_studies: Annotated[
@@ -32,49 +32,37 @@ def study(
     ] = None,
     seed: options.Seed = 0,
 ) -> None:
-    """Recompute a table or figure of a paper, and compare it with the printed numbers."""
-    from benchmarks.studies.registry import STUDIES
-    from benchmarks.studies.results import FOLDER, latest, studies_named
+    """Recompute a table or figure of a paper, and compare it with the printed numbers.
+
+    Finished splits are in the folder "parts" of the results. The same call resumes after them,
+    also after the last one, unless the code has changed.
+    """
+    from bandgap.foundation.machine import set_threads
+    from benchmarks.kept_parts import Parts
+    from benchmarks.studies.registry import NOT_RUN, STUDIES
+    from benchmarks.studies.report import write_report
+    from benchmarks.studies.results import FOLDER, commit, latest, save
     from benchmarks.studies.study import SCALES
 
     folder = out or FOLDER
     if scale not in SCALES:
         raise InputError(f"There is no scale {scale}. Accepted: {', '.join(SCALES)}.")
-    if not (name or list_studies or report):
-        raise InputError("Give the name of a study, all, --list or --report FOLDER.")
-    for entry in studies_named(name, STUDIES) if name else ():
-        _run(entry.name, scale, folder=folder, seed=seed)
-    stored = {entry.name: latest(entry.name, folder) for entry in STUDIES}
-    if list_studies:
-        for entry in STUDIES:
-            result = stored[entry.name]
-            state = (
-                "not run"
-                if result is None
-                else f"{result.date}  {result.scale:<6}  {result.result.verdict}"
-            )
-            typer.echo(f"{entry.name:<16}  {state:<40}  {entry.title}")
-    if report is not None:
-        from benchmarks.studies.registry import NOT_RUN
-        from benchmarks.studies.report import write_report
-
-        results = {key: result for key, result in stored.items() if result is not None}
-        write_report(STUDIES, results, NOT_RUN, report)
-
-
-def _run(name: str, scale: str, *, folder: Path, seed: int) -> None:
-    """Run one study, store its result and print the verdict."""
-    from bandgap.foundation.machine import set_threads
-    from benchmarks.studies.cpu_time import cpu_seconds
-    from benchmarks.studies.registry import STUDIES
-    from benchmarks.studies.results import save
-    from benchmarks.studies.study import SCALES
-
+    chosen_studies = [entry for entry in STUDIES if name in ("all", entry.name)]
+    if not (chosen_studies or (not name and (list_studies or report))):
+        names = ", ".join(entry.name for entry in STUDIES)
+        raise InputError(f"There is no study {name!r}. Accepted: all, {names}.")
     set_threads()
-    entry = next(entry for entry in STUDIES if entry.name == name)
-    chosen_scale = next(known_scale for known_scale in SCALES if known_scale == scale)
-    started = cpu_seconds()
-    result = entry.run(chosen_scale, seed)
-    seconds = cpu_seconds() - started
-    save(entry, result, scale=chosen_scale, seed=seed, seconds=seconds, folder=folder)
-    typer.echo(f"{name}, {scale}, {seconds:.1f} s of CPU time: {result.summary}")
+    for entry in chosen_studies:
+        parts = Parts(folder / "parts" / f"{entry.name}.jsonl")
+        result = entry.run(scale, seed, parts, commit=commit())
+        save(entry, result, scale=scale, seed=seed, folder=folder)
+        typer.echo(f"{entry.name}, {scale}, {result.seconds:.1f} s of CPU time: {result.summary}")
+    stored = {entry.name: one for entry in STUDIES if (one := latest(entry.name, folder))}
+    for entry in STUDIES if list_studies else ():
+        state = "not run"
+        if entry.name in stored:
+            last = stored[entry.name]
+            state = f"{last.date}  {last.scale:<6}  {last.result.verdict}"
+        typer.echo(f"{entry.name:<16}  {state:<40}  {entry.title}")
+    if report is not None:
+        write_report(STUDIES, stored, NOT_RUN, report)

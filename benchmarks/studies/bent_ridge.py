@@ -5,11 +5,9 @@ Chains start in the exact law and must stay in it. The steps 0.06 (HAMCMC-SA and
 another law (`HamcmcSaConfig.normalise`).
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from bandgap.inference.divergence import DivergedError
 from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
@@ -26,29 +24,24 @@ from benchmarks.studies.bent_density import (
     exact_draws,
     exact_moments,
 )
-from benchmarks.studies.study import Fault, Part, Result, Row, Scale, Statement, Study, mean_row
+from benchmarks.studies.study import (
+    DRAWN,
+    Floats,
+    Key,
+    Statement,
+    Values,
+    mean_part,
+    study_of,
+)
 
-CHAINS = {"smoke": 40, "laptop": 300, "paper": 1000}
-# Share of the iterations below.
-LENGTH = {"smoke": 0.02, "laptop": 1.0, "paper": 1.0}
 NORMALISED_SA = "HAMCMC-SA, normalised steps, step 0.06"
 PUBLISHED_HAMCMC = "HAMCMC without taming, step 0.06"
 PUBLISHED_SGLD = "SGLD, step 0.04"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A sampler, and its iterations in warm-up and after it."""
-
-    sampler: AnyConfig
-    warmup: int
-    draws: int
-
-
-SETTINGS = {
-    PUBLISHED_SGLD: Setting(SgldConfig(0.04), 200, 600),
-    PUBLISHED_HAMCMC: Setting(HamcmcConfig(0.06, walkers=3, regularise=0.0, tame=False), 0, 600),
-    NORMALISED_SA: Setting(
+# Samplers, and their iterations in warm-up and after it.
+SAMPLERS: dict[str, tuple[AnyConfig, int, int]] = {
+    PUBLISHED_SGLD: (SgldConfig(0.04), 200, 600),
+    PUBLISHED_HAMCMC: (HamcmcConfig(0.06, walkers=3, regularise=0.0, tame=False), 0, 600),
+    NORMALISED_SA: (
         HamcmcSaConfig(
             0.06,
             memory=3,
@@ -60,92 +53,78 @@ SETTINGS = {
         200,
         600,
     ),
-    "SGLD, step 0.0025": Setting(SgldConfig(0.0025), 0, 1600),
-    "SGHMC": Setting(SghmcConfig(4e-4, friction=0.1), 0, 1000),
-    "HAMCMC-SA": Setting(
-        HamcmcSaConfig(0.01, memory=3, regularise=1.0, least_curvature=2.0), 300, 800
+    "SGLD, step 0.0025": (SgldConfig(0.0025), 0, 1600),
+    "SGHMC": (SghmcConfig(4e-4, friction=0.1), 0, 1000),
+    "HAMCMC-SA": (
+        HamcmcSaConfig(0.01, memory=3, regularise=1.0, least_curvature=2.0),
+        300,
+        800,
     ),
 }
+QUANTITY = "moment"
 
 
-def run(scale: Scale, seed: int) -> Result:
-    """Compare the moments of every sampler with the exact ones."""
-    exact = exact_moments()
-    rows = [
-        Row(setting=name, method="exact", quantity="moment", value=value)
-        for name, value in exact.items()
-    ]
-    errors: dict[str, float] = {}
-    for number, (method, setting) in enumerate(SETTINGS.items()):
-        means, diverged = chain_means(setting, scale, seed=1000 * seed + number)
-        if diverged:
-            errors[method] = math.inf
-        if len(means) < 2:
-            continue
-        relative = []
-        for name, column in zip(MOMENTS, means.T, strict=True):
-            row = mean_row(column, setting=name, method=method, quantity="moment")
-            rows.append(row)
-            relative.append(abs(row.value / exact[name] - 1.0))
-        errors.setdefault(method, max(relative))
-    return Result(
-        rows=rows,
-        statements=[
-            Statement(
-                "HAMCMC-SA explores the density better than SGLD and HAMCMC (steps of the paper).",
-                [
-                    Part(
-                        what=f"{NORMALISED_SA} minus {method}",
-                        value=errors[NORMALISED_SA] - errors[method],
-                        high=0.0,
-                    )
-                    for method in (PUBLISHED_SGLD, PUBLISHED_HAMCMC)
-                ],
+def compute(seed: int, *, chains: int, share: float) -> Values:
+    """Return the moments of every chain, and the path of one; NaN where a chain diverged."""
+    values: Values = {}
+    for method, (config, warmup, draws) in SAMPLERS.items():
+        generator = torch.Generator().manual_seed(seed)
+        start = exact_draws(chains * config.walkers, generator=generator)
+        if config.walkers > 1:
+            start = start.reshape(chains, config.walkers, 2)
+        length = max(10, int(share * draws))
+        run = RunConfig(int(share * warmup), length, 1)
+        moments = np.full((chains, len(MOMENTS)), np.nan)
+        path = np.empty((0, 2))
+        try:
+            result, info = sample(
+                BentDensity(), config, start, config=run, seed=seed, extras=Extras(centred_powers)
             )
-        ],
-        notes=[
-            f"{CHAINS[scale]} chains that start in the exact law. The printed density lacks an "
-            "exponential.",
-            "The paper shows trajectories and no numbers. Better is read as a smaller largest "
-            "relative error of the five moments; it is infinite where a chain diverged.",
-            "SGLD with step 0.0025, SGHMC and HAMCMC-SA without the suffix are bandgap's settings.",
-        ],
-    )
+            assert result.recorded is not None
+            moments[list(info.chains)] = result.recorded.mean(1).numpy()
+            path = result.position[0].numpy()
+        except DivergedError:
+            pass
+        for name, column in zip(MOMENTS, moments.T, strict=True):
+            values[Key(name, method, QUANTITY)] = column
+        for axis, column in zip(("b1", "b2"), path.T, strict=True):
+            values[Key(axis, method, "path", DRAWN)] = column
+    for name, value in exact_moments().items():
+        values[Key(name, "exact", QUANTITY)] = np.array([value])
+    return values
 
 
-def chain_means(
-    setting: Setting, scale: Scale, *, seed: int
-) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], int]:
-    """Return the means (chain, 5) of the chains that did not diverge, and how many did."""
-    chains = CHAINS[scale]
-    walkers = setting.sampler.walkers
-    generator = torch.Generator().manual_seed(seed)
-    start = exact_draws(chains * walkers, generator=generator)
-    if walkers > 1:
-        start = start.reshape(chains, walkers, 2)
-    length = LENGTH[scale]
-    draws = max(10, int(length * setting.draws))
-    config = RunConfig(int(length * setting.warmup), draws, draws)
-    try:
-        result, info = sample(
-            BentDensity(),
-            setting.sampler,
-            start,
-            config=config,
-            seed=seed,
-            extras=Extras(centred_powers),
+def statements(values: Values) -> list[Statement]:
+    """Return whether HAMCMC-SA has the smallest error; it is infinite where a chain diverged."""
+
+    def largest_error(method: str) -> Floats:
+        errors = [
+            values[Key(name, method, QUANTITY)].mean() / exact - 1.0
+            for name, exact in exact_moments().items()
+        ]
+        return np.asarray(np.nan_to_num(np.abs(errors), nan=np.inf).max(keepdims=True))
+
+    return [
+        Statement(
+            "HAMCMC-SA explores the density better than SGLD and HAMCMC (steps of the paper).",
+            [
+                mean_part(
+                    f"{NORMALISED_SA} minus {method}",
+                    largest_error(NORMALISED_SA) - largest_error(method),
+                )
+                for method in (PUBLISHED_SGLD, PUBLISHED_HAMCMC)
+            ],
         )
-    except DivergedError:
-        return np.empty((0, len(MOMENTS))), chains
-    assert result.recorded is not None
-    return result.recorded.mean(1).numpy(), info.divergences
+    ]
 
 
-STUDY = Study(
-    name="hamcmc-1",
-    title="Samplers on a density along a bent ridge",
-    source="Wang, Deng and Lin (2021), section 5.1, figure 1",
-    run=run,
-    fault=Fault(text="HAMCMC-SA and SGLD swapped", factor=-1.0, method=PUBLISHED_SGLD),
-    left_out="the trajectories of figure 1; the paper prints no numbers",
-)
+def draw(figure: Figure, values: Values) -> None:
+    """Draw the path of one chain of every sampler (figure 1)."""
+    panels = figure.subplots(1, len(SAMPLERS), sharex=True, sharey=True)
+    for axes, method in zip(panels, SAMPLERS, strict=True):
+        b1, b2 = (values.get(Key(axis, method, "path", DRAWN), ()) for axis in ("b1", "b2"))
+        axes.plot(b1, b2, ".", ms=2, alpha=0.5)
+        axes.set_title(method.replace(", ", "\n"), fontsize=7)
+
+
+STUDY = study_of("hamcmc-1", compute, statements=statements, draw=draw)

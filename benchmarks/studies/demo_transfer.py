@@ -1,397 +1,458 @@
-"""Tables of papers whose data are not public or not gaps, as analogues on the demo crystals.
-
-- `table-3.6` (Abba 2023, section 3.5): the last layer by the penalized-complexity prior, the
-  horseshoe, least squares, and a network with dropout.
-- `nptl-1` (Lee and others 2024, table 1): NPTL against ensembles and SGHMC with priors.
-- `nptl-6` (table 6): soups of NPTL's networks.
+"""Tables and figures of papers whose data are not public or not gaps, on crystals of the demo.
 
 Each method is fitted to random training rows and tested on others, the same for all methods of a
 split. Claims compare methods within splits. Splits share one pool of crystals, so that standard
-errors are somewhat too small. Coverage in `table-3.6` is that of 95 % intervals, else of 90 %.
+errors are somewhat too small.
 """
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.figure import Figure
 
-from bandgap.datasets.demo import demo_source_folder, load_demo
-from bandgap.datasets.splits import permuted_split
-from bandgap.datasets.table import Table, learnable
-from bandgap.evaluation.metrics import coverage, nll_mixture
-from bandgap.foundation.config import from_dict
-from bandgap.posterior import Posterior
-from bandgap.sources.model import SourceModel
-from bandgap.sources.stored import load_source
-from bandgap.transfer import TargetData, get_method
-from bandgap.transfer.shared.method import Fitting
-from benchmarks.studies.cpu_time import cpu_seconds
-from benchmarks.studies.published_tables import read_table
+from bandgap.descriptors.vectors import featurize
+from bandgap.evaluation.metrics import coverage, miscalibration_area
+from bandgap.structures import StructureRecord
+from bandgap.structures.displaced import displaced
+from benchmarks.studies.figures import draw_curves
+from benchmarks.studies.fits import (
+    MSE,
+    NLL,
+    RMSE,
+    WIDTH,
+    AnyMethod,
+    compared,
+    coverage_of,
+    demo_data,
+    figures_of,
+    fitted,
+    inorganic_data,
+    line_of_source,
+    split_of,
+)
+from benchmarks.studies.published_tables import cell
 from benchmarks.studies.study import (
-    METHODS_SWAPPED,
+    DRAWN,
+    Key,
     Part,
-    Result,
-    Row,
-    Scale,
     Statement,
-    Study,
+    Values,
+    below,
     mean_part,
-    mean_row,
+    study_of,
 )
 
-Floats = NDArray[np.float64]
-
-SPLITS = {"smoke": 2, "laptop": 4, "paper": 20}
-TEST_ROWS = {"smoke": 100, "laptop": 600, "paper": 600}
-CRYSTALS = {"smoke": 200, "laptop": 1600, "paper": 1600}
-MSE = "mean squared error (eV^2)"
-RMSE = "root mean squared error (eV)"
-NLL = "negative log density"
-WIDTH = "mean width of the intervals (eV)"
-SECONDS = "CPU time of a fit (s)"
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A method of the registry with settings that differ from its defaults."""
-
-    method: str
-    settings: Mapping[str, Any]
-
-
+PCP = "BTL-PCP-PE"
+COVERAGE = coverage_of(0.95)
 AS_PUBLISHED = {"mode": "delta"}
-LAST_LAYERS = {
-    "PCP": Fit("last_layer_pcp", AS_PUBLISHED | {"structure": "source"}),
-    "PCP (bandgap's defaults)": Fit("last_layer_pcp", {}),
-    "horseshoe": Fit("last_layer_horseshoe", AS_PUBLISHED),
-    "horseshoe (bandgap's defaults)": Fit("last_layer_horseshoe", {}),
-    "OLS": Fit("last_layer_ols", {}),
-    "fine-tuning with dropout": Fit("mc_dropout", {"noise": "none"}),
+LAST_LAYERS: dict[str, AnyMethod] = {
+    "PCP": ("last_layer_pcp", AS_PUBLISHED | {"structure": "source"}),
+    "PCP (bandgap's defaults)": ("last_layer_pcp", {}),
+    "horseshoe": ("last_layer_horseshoe", AS_PUBLISHED),
+    "horseshoe (bandgap's defaults)": ("last_layer_horseshoe", {}),
+    "OLS": ("last_layer_ols", {}),
+    "fine-tuning with dropout": ("mc_dropout", {"noise": "none"}),
 }
-PRIORS = {
-    "NPTL": Fit("nptl", {}),
-    "Ensemble + L2SP": Fit("l2sp", {}),
-    "Ensemble": Fit("ensemble", {}),
-    "Ensemble + PTYL": Fit("ptyl", {}),
-    "SGHMC + L2SP": Fit("sghmc", {}),
-    "SGHMC + zero mean": Fit("sghmc", {"prior": "zero_mean"}),
+PRIORS: dict[str, AnyMethod] = {
+    "NPTL": ("nptl", {}),
+    "Ensemble + L2SP": ("l2sp", {}),
+    "Ensemble": ("ensemble", {}),
+    "Ensemble + PTYL": ("ptyl", {}),
+    "SGHMC + L2SP": ("sghmc", {}),
+    "SGHMC + zero mean": ("sghmc", {"prior": "zero_mean"}),
 }
-SOUPS = {
-    "NPTL": Fit("nptl", {}),
-    "uniform soup": Fit("nptl_soup", {}),
-    "greedy soup": Fit("nptl_soup", {"soup": "greedy"}),
-    "fine-tune": Fit("fine_tune", {}),
+SOUPS: dict[str, AnyMethod] = {
+    "NPTL": ("nptl", {}),
+    "uniform soup": ("nptl_soup", {}),
+    "greedy soup": ("nptl_soup", {"soup": "greedy"}),
+    "fine-tune": ("fine_tune", {}),
 }
-SHORT_CHAINS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 10, "max_steps": 6}}
-BRIEF: dict[str, dict[str, Any]] = {
-    "last_layer_pcp": {"draws": 50},
-    "last_layer_horseshoe": {"sampler": {"chains": 2, "warmup": 50, "draws": 50, "keep": 50}},
-    "mc_dropout": {"passes": 10, "training": {"max_epochs": 3}},
-    "nptl": {"samples": 3, "choice_samples": 1, "alphas": [1.0], "training": {"epochs": 2}},
-    "nptl_soup": {"samples": 3, "choice_samples": 1, "alphas": [1.0], "training": {"epochs": 2}},
-    "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.01], "training": {"epochs": 2}},
-    "ensemble": {"members": 2, "fold_members": 1, "training": {"epochs": 2}},
-    "ptyl": {"members": 2, "fold_members": 1, "gammas": [100.0], "training": {"epochs": 2}},
-    "sghmc": {"chains": 2, "cycles": 2, "epochs": 2},
-    "fine_tune": {"training": {"max_epochs": 3}},
-    "freeze": {"training": {"max_epochs": 3}},
-    "target_only": {"training": {"max_epochs": 3}},
-    "btl_bnn": SHORT_CHAINS,
-    "btl_pcp_pe": SHORT_CHAINS,
+ALL_LAYERS: dict[str, AnyMethod] = {
+    "TL-freeze": ("freeze", {}),
+    "TL-fine-tune": ("fine_tune", {}),
+    "BTL-BNN": ("btl_bnn", {}),
+    PCP: ("btl_pcp_pe", {"lam": "corr"}),
+    "target only": ("target_only", {}),
 }
-
-
-@cache
-def demo_table(n: int) -> tuple[SourceModel, Table]:
-    """Return the source of the demo, and features and gaps of its first n crystals."""
-    source = load_source(demo_source_folder())
-    crystals = load_demo("crystals")
-    table = learnable(
-        crystals.records[:n],
-        crystals.gaps_eV[:n],
-        descriptor=source.descriptor,
-        n_jobs=1,
+ABLATION: dict[str, AnyMethod] = {
+    f"{name}, gaps of the source's scale": (method, settings | {"gap_scale": "source"})
+    for name, (method, settings) in (
+        (PCP, ("btl_pcp_pe", {"lam": "corr"})),
+        ("TL-fine-tune", ("fine_tune", {})),
     )
-    return source, table
+}
+LINE = "line of the source"
+MEAN_OF_C = "posterior mean of c"
+SD_OF_C = "posterior sd of c"
+TRUE = "gap (eV)"
+PREDICTED = "predicted gap (eV)"
+LIKE = "molecular crystals, source molecules"
+UNLIKE = "inorganic crystals, source without C and H"
+SINGLE = "NPTL, single rows"
+BLOCKS = "NPTL, 10 blocks"
+LEVELS_ANGSTROM = (0.02, 0.05, 0.1, 0.15, 0.2)
+STRAINS = (0.005, 0.01, 0.02, 0.03, 0.05)
+ROBUST = ("NPTL", "Ensemble + L2SP", "Ensemble")
+PROBABILITIES = np.arange(0.1, 1.0, 0.1)
+CALIBRATION = "miscalibration area"
+MEANS = {"displacement": "mean displacement", "strain": "mean strain"}
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A posterior, its training and test crystals, and the CPU seconds of the fit."""
-
-    posterior: Posterior
-    train: Table
-    test: Table
-    seconds: float
-
-
-def fit_to_split(
-    source: SourceModel, table: Table, fit: Fit, *, n: int, n_test: int, seed: int, brief: bool
-) -> Fitted:
-    """Fit one method to n random crystals; `brief` is for smoke scale."""
-    split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train = table.rows(split.train)
-    method = get_method(fit.method)
-    settings = (BRIEF.get(fit.method, {}) if brief else {}) | dict(fit.settings)
-    config: Any = from_dict(method.config, settings)
-    started = cpu_seconds()
-    posterior = method.fit(
-        source, TargetData(train.features, train.gaps_eV), config, Fitting(seed, device="cpu")
-    )
-    return Fitted(posterior, train, table.rows(split.test), cpu_seconds() - started)
-
-
-def figures_of(fitted: Fitted, *, level: float) -> dict[str, float]:
-    """Return figures on the test rows, and the mean of each layer's share c if there is one."""
-    test = fitted.test
-    draws = fitted.posterior.predictive_draws(test.features)
-    errors = draws.flat_means_eV.mean(0) - test.gaps_eV
-    low, high = draws.gaps.interval(level)
-    mse = float((errors**2).mean())
-    shares = fitted.posterior.summaries().get("c")
-    of_layers = {} if shares is None else dict(enumerate(shares.mean((0, 1)), start=1))
-    return {f"c{layer}": float(share) for layer, share in of_layers.items()} | {
-        MSE: mse,
-        RMSE: math.sqrt(mse),
-        NLL: nll_mixture(test.gaps_eV, draws.centres_eV, sds=draws.wide_sds_eV),
-        coverage_of(level): coverage(test.gaps_eV, low, upper=high),
-        WIDTH: float((high - low).mean()),
-        SECONDS: fitted.seconds,
-    }
-
-
-def coverage_of(level: float) -> str:
-    """Return the name of the coverage of intervals."""
-    return f"coverage of {100 * level:.0f} % intervals"
-
-
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """Figures (split,) by size, method and quantity."""
-
-    figures: Mapping[tuple[int, str], Mapping[str, Floats]]
-
-    def differences(self, n: int, first: str, second: str, quantity: str) -> Floats:
-        """Return the differences of two methods (split,)."""
-        return self.figures[n, first][quantity] - self.figures[n, second][quantity]
-
-    def below(
-        self, sizes: Iterable[int], first: str, rivals: Iterable[str], quantity: str
-    ) -> list[Part]:
-        """Return the differences of a method and its rivals, which should be below 0."""
-        return [
-            mean_part(
-                f"n = {n}: {first} minus {rival}", self.differences(n, first, rival, quantity)
-            )
-            for n in sizes
-            for rival in rivals
-        ]
-
-
-def compare(
-    methods: Mapping[str, Fit],
-    sizes: tuple[int, ...],
-    quantities: tuple[str, ...],
-    *,
-    level: float,
-    scale: Scale,
+def on_demo(
     seed: int,
-    data: tuple[SourceModel, Table] | None = None,
-    n_test: int | None = None,
-    setting: str = "",
-) -> tuple[Compared, list[Row]]:
-    """Fit all methods to all splits and sizes; return figures, and rows of `quantities`.
-
-    `data` are source and target, by default the demo's crystals, of which `n_test` are tested on,
-    by default those of the scale. `setting` names the target in the rows.
-    """
-    source, table = data or demo_table(CRYSTALS[scale])
-    before = f"{setting}, " if setting else ""
-    figures: dict[tuple[int, str], dict[str, Floats]] = {}
-    rows = []
-    for n in sizes:
-        for name, fit in methods.items():
-            splits = [
-                figures_of(
-                    fit_to_split(
-                        source,
-                        table,
-                        fit,
-                        n=n,
-                        n_test=n_test or TEST_ROWS[scale],
-                        seed=1000 * seed + number,
-                        brief=scale == "smoke",
-                    ),
-                    level=level,
-                )
-                for number in range(SPLITS[scale])
-            ]
-            of_method = {key: np.array([split[key] for split in splits]) for key in splits[0]}
-            figures[n, name] = of_method
-            for quantity in quantities:
-                values = of_method[quantity]
-                rows.append(
-                    mean_row(values, setting=f"{before}n = {n}", method=name, quantity=quantity)
-                )
-    return Compared(figures), rows
-
-
-def last_layers(scale: Scale, seed: int) -> Result:
-    """Compare methods of the last layer (table 3.6)."""
-    sizes = (40, 60) if scale == "smoke" else (500, 1000)
-    quantities = (MSE, coverage_of(0.95), SECONDS)
-    compared, rows = compare(LAST_LAYERS, sizes, quantities, level=0.95, scale=scale, seed=seed)
-    small, large = sizes
-    gain = {n: compared.differences(n, "OLS", "PCP", MSE) for n in sizes}
-    covered = compared.figures[small, "fine-tuning with dropout"][coverage_of(0.95)]
-    return Result(
-        rows=rows,
-        statements=[
-            Statement(
-                "With few rows PCP and horseshoe have lower errors than OLS.",
-                [
-                    *compared.below([small], "PCP", ["OLS"], MSE),
-                    *compared.below([small], "horseshoe", ["OLS"], MSE),
-                ],
-            ),
-            Statement(
-                "The advantage over OLS decreases with n.",
-                [mean_part(f"OLS minus PCP, n = {small} to {large}", gain[large] - gain[small])],
-            ),
-            Statement(
-                "PCP has a lower error than the horseshoe.",
-                compared.below([small], "PCP", ["horseshoe"], MSE),
-            ),
-            Statement(
-                "95 % intervals of dropout alone cover less than 75 %.",
-                [mean_part(f"covered at n = {small}", covered, high=0.75)],
-            ),
-        ],
-        notes=[
-            *demo_notes(scale, SPLITS[scale]),
-            "The molecular crystals of the thesis are not public, so that numbers cannot be "
-            f"compared. The demo has {CRYSTALS[scale]:,} crystals, too few for n = 2,000. Printed "
-            "errors at n = 500: PCP 0.91, horseshoe 0.94, OLS 1.08, dropout 1.02; coverages 83, "
-            "87, 89 and 71 %.",
-            "PCP and horseshoe without a suffix have the settings of the thesis (mode delta, "
-            "structure source). The thesis' network with dropout learns from the target alone; "
-            "here it is fine-tuned from the source.",
-        ],
+    *,
+    methods: Mapping[str, AnyMethod],
+    crystals: int,
+    sizes: tuple[int, ...],
+    n_test: int,
+    level: float = 0.9,
+    hidden: Sequence[int] = (),
+    brief: bool = False,
+) -> Values:
+    """Fit methods to a split of the demo's crystals, with its source or one of other widths."""
+    return compared(
+        seed,
+        data=demo_data(crystals, tuple(hidden)),
+        methods=methods,
+        sizes=sizes,
+        n_test=n_test,
+        level=level,
+        brief=brief,
     )
 
 
-def priors(scale: Scale, seed: int) -> Result:
-    """Compare NPTL with ensembles and SGHMC (table 1 of Lee and others)."""
-    sizes = (40,) if scale == "smoke" else (200,)
-    quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
-    compared, rows = compare(PRIORS, sizes, quantities, level=0.9, scale=scale, seed=seed)
-    rivals = [name for name in PRIORS if name != "NPTL"]
-    return Result(
-        rows=rows,
-        statements=[
-            Statement(
-                f"NPTL has lower {what} than all others.",
-                compared.below(sizes, "NPTL", rivals, quantity),
-            )
-            for quantity, what in ((RMSE, "errors"), (NLL, "negative log densities"))
-        ],
-        notes=[
-            *demo_notes(scale, SPLITS[scale]),
-            "The paper has images, texts and classes, so that numbers cannot be compared. Tables "
-            "1, 2, 3 and 5 make this comparison for four networks, table 9 with a zero-mean prior "
-            "(IG). Accuracy and negative log likelihood become error and negative log density of "
-            "the gap.",
-            "The prior of PTYL is computed from the 10 snapshots of the demo's source. SGHMC with "
-            "it is left out: the run of 2026-11-28 with it ended, because chains of SGHMC diverged "
-            "at each learning rate that it tries, most probably those with this prior. Ensemble "
-            "without a prior is added.",
-        ],
-    )
+def sizes_of(values: Values) -> list[str]:
+    """Return the settings, from the smallest n to the largest."""
+    return list(dict.fromkeys(key.setting for key in values if key.quantity == RMSE))
 
 
-def soups(scale: Scale, seed: int) -> Result:
-    """Compare NPTL's soups with NPTL and a fine-tuned network (table 6 of Lee and others)."""
-    sizes = (40,) if scale == "smoke" else (50, 200)
-    quantities = (RMSE, NLL, coverage_of(0.9), SECONDS)
-    compared, rows = compare(SOUPS, sizes, quantities, level=0.9, scale=scale, seed=seed)
-    little = [
-        replace(part, low=0.0, high=0.05)
-        for part in compared.below(sizes, "uniform soup", ["NPTL"], RMSE)
+def on_last_layers(values: Values) -> list[Statement]:
+    """Return the statements of section 3.5."""
+    small, large = sizes_of(values)
+    less = partial(below, values, quantity=MSE, settings=[small])
+    gain = [
+        values[Key(setting, "OLS", MSE)] - values[Key(setting, "PCP", MSE)]
+        for setting in (small, large)
     ]
-    order = {
-        n: {name: float(compared.figures[n, name][RMSE].mean()) for name in SOUPS} for n in sizes
-    }
-    printed_order = ", ".join(
-        f"{row['method']} {row['mean']}"
-        for row in read_table("nptl_table_6")
-        if row["column"] == "Avg" and row["metric"] == "ACC"
-    )
-    return Result(
-        rows=rows,
-        statements=[
-            Statement(
-                "A soup is a little less accurate than NPTL.",
-                little,
-                "a little is read as 0 to 0.05 eV",
-            ),
-            Statement(
-                "The paper's soup, the greedy one, is more accurate than a fine-tuned network.",
-                compared.below(sizes, "greedy soup", ["fine-tune"], RMSE),
-            ),
-        ],
-        notes=[
-            *demo_notes(scale, SPLITS[scale]),
-            "The paper has images and classes, so that numbers cannot be compared. Printed "
-            f"accuracies, means of five data sets: {printed_order}.",
-            "Greedy minus uniform soup: "
-            + "; ".join(
-                f"n = {n}: {order[n]['greedy soup'] - order[n]['uniform soup']:+.3f} eV"
-                for n in sizes
-            )
-            + ".",
-        ],
-    )
-
-
-def demo_notes(scale: Scale, n_splits: int) -> list[str]:
-    """Return what a page says of crystals and splits."""
+    covered = values[Key(small, "fine-tuning with dropout", COVERAGE)]
     return [
-        f"Crystals and source of the demo, {n_splits} random splits with {TEST_ROWS[scale]} "
-        "crystals for testing; means with standard errors.",
+        Statement(
+            "With few rows PCP and horseshoe have lower errors than OLS.",
+            [*less("PCP", ["OLS"]), *less("horseshoe", ["OLS"])],
+        ),
+        Statement(
+            "The advantage over OLS decreases with n.",
+            [mean_part(f"OLS minus PCP, {small} to {large}", gain[1] - gain[0])],
+        ),
+        Statement("PCP has a lower error than the horseshoe.", less("PCP", ["horseshoe"])),
+        Statement(
+            "95 % intervals of dropout alone cover less than 75 %.",
+            [mean_part(f"covered at {small}", covered, high=0.75)],
+        ),
     ]
 
 
-_LAST_LAYERS = "Abba (2023), section 3.5, table 3.6"
-_NPTL = "Lee and others (2024), arXiv 2403.07282, table {}"
+def lower_than_all(
+    values: Values, *, first: str, rivals: Sequence[str], text: str
+) -> list[Statement]:
+    """Return whether a method has lower errors and negative log densities than its rivals."""
+    return [
+        Statement(text.format(what), below(values, first, rivals, quantity, sizes_of(values)))
+        for quantity, what in ((RMSE, "errors"), (NLL, "negative log densities"))
+    ]
+
+
+def on_soups(values: Values) -> list[Statement]:
+    """Return the statements on soups."""
+    less = partial(below, values, quantity=RMSE, settings=sizes_of(values))
+    return [
+        Statement(
+            "A soup is a little less accurate than NPTL.",
+            less("uniform soup", ["NPTL"], low=0.0, high=0.05),
+            "a little is read as 0 to 0.05 eV",
+        ),
+        Statement(
+            "The paper's soup, the greedy one, is more accurate than a fine-tuned network.",
+            less("greedy soup", ["fine-tune"]),
+        ),
+    ]
+
+
+def all_layers(seed: int, *, crystals: int, **size: Any) -> Values:
+    """Fit methods of all layers, and the line of the source alone, for growing targets."""
+    values = on_demo(seed, crystals=crystals, methods=ALL_LAYERS | ABLATION, level=0.95, **size)
+    for n in size["sizes"]:
+        train, test = split_of(demo_data(crystals), n=n, n_test=size["n_test"], seed=seed)
+        errors = line_of_source(demo_data(crystals).source, train, test.features) - test.gaps_eV
+        values[Key(f"n = {n}", LINE, MSE)] = (errors**2).mean()
+    return values
+
+
+def on_all_layers(values: Values) -> list[Statement]:
+    """Return the statements of section 2.5 on errors and intervals."""
+    sizes = sizes_of(values)
+    largest = sizes[-1:]
+    rivals = [name for name in ALL_LAYERS if name != PCP]
+    misses = {
+        name: np.abs(values[Key(largest[0], name, COVERAGE)] - 0.95) for name in (PCP, "BTL-BNN")
+    }
+    return [
+        Statement(
+            "The error of each method decreases as n increases.",
+            [
+                mean_part(
+                    f"{name}, {small} to {large}",
+                    values[Key(large, name, MSE)] - values[Key(small, name, MSE)],
+                )
+                for name in ALL_LAYERS
+                for small, large in itertools.pairwise(sizes)
+            ],
+        ),
+        Statement(
+            f"{PCP} has the lowest error in all cases.", below(values, PCP, rivals, MSE, sizes)
+        ),
+        Statement(
+            f"The 95 % intervals of {PCP} cover nearer to 95 % than those of BTL-BNN.",
+            [
+                mean_part(
+                    f"{largest[0]}: difference of the distances", misses[PCP] - misses["BTL-BNN"]
+                )
+            ],
+        ),
+        Statement(
+            f"The 95 % intervals of {PCP} are narrower than those of BTL-BNN.",
+            below(values, PCP, ["BTL-BNN"], WIDTH, largest),
+        ),
+    ]
+
+
+def shares(
+    seed: int, *, crystals: int, sizes: tuple[int, ...], n_test: int, brief: bool = False
+) -> Values:
+    """Fit BTL-PCP-PE to growing targets; return the posterior of c, and predictions."""
+    data = demo_data(crystals)
+    values: Values = {}
+    for n in sizes:
+        train, test = split_of(data, n=n, n_test=n_test, seed=seed)
+        posterior, _ = fitted(data.source, train, ALL_LAYERS[PCP], seed=seed, brief=brief)
+        c = posterior.summaries()["c"]
+        for layer in range(c.shape[-1]):
+            setting = f"n = {n}, layer {layer + 1}"
+            values[Key(setting, PCP, MEAN_OF_C)] = c[..., layer].mean()
+            values[Key(setting, PCP, SD_OF_C)] = c[..., layer].std()
+        for rows in (train, test):
+            setting = f"n = {n}, {'test' if rows is test else 'training'} rows"
+            predicted = posterior.mean_draws_eV(rows.features).mean((0, 1))
+            values[Key(setting, PCP, MSE)] = ((predicted - rows.gaps_eV) ** 2).mean()
+            values[Key(setting, PCP, TRUE, DRAWN)] = rows.gaps_eV
+            values[Key(setting, PCP, PREDICTED, DRAWN)] = predicted
+    return values
+
+
+def printed_share(key: Key) -> Mapping[str, Any]:
+    """Return the printed mean or standard deviation of c, at the largest n."""
+    if key.quantity not in (MEAN_OF_C, SD_OF_C) or not key.setting.startswith("n = 1000,"):
+        return {}
+    column = "value" if key.quantity == MEAN_OF_C else "sd"
+    return cell("section_2_5", column, quantity=f"posterior_mean_c{key.setting[-1]}")
+
+
+def on_shares(values: Values) -> list[Statement]:
+    """Return the statements on c at the largest n."""
+    means = [part for key, part in values.items() if key.quantity == MEAN_OF_C]
+    *hidden, last = means[-3:]
+    return [
+        Statement(
+            "Most of the prior variance is in the output layer (c3 above 0.8).",
+            [mean_part("posterior mean of c3", last, low=0.8, high=np.inf)],
+            "printed 0.90 at n = 5,000; 0.33 in the prior",
+        ),
+        Statement(
+            "The share of the output layer is larger than those of the hidden layers.",
+            [mean_part(f"c{i} minus c3", part - last) for i, part in enumerate(hidden, start=1)],
+            "printed 0.05, 0.05, 0.90",
+        ),
+    ]
+
+
+def draw_predictions(figure: Figure, values: Values) -> None:
+    """Draw predicted against true gaps of the largest n, training rows left, test rows right."""
+    true = [key for key in values if key.quantity == TRUE][-2:]
+    for axes, key in zip(figure.subplots(1, 2, sharex=True, sharey=True), true, strict=True):
+        axes.plot(values[key], values[key._replace(quantity=PREDICTED)], "o", ms=2, alpha=0.3)
+        axes.plot(values[key], values[key], color="#7A8086", lw=1)
+        axes.set(title=key.setting, xlabel=TRUE, ylabel=PREDICTED)
+
+
+def curve_of_alpha(
+    seed: int,
+    *,
+    crystals: int,
+    n: int,
+    n_test: int,
+    n_inorganic: int,
+    alphas: Sequence[float] = (0.0, 1.0, 10.0, 100.0, 1e3, 1e4),
+    brief: bool = False,
+) -> Values:
+    """Fit NPTL with each alpha to both targets."""
+    values: Values = {}
+    for target, data, tested in (
+        (LIKE, demo_data(crystals), n_test),
+        (UNLIKE, inorganic_data(), n_inorganic),
+    ):
+        for alpha in alphas:
+            method = {target: ("nptl", {"alphas": [alpha]})}
+            of_alpha = compared(
+                seed,
+                data=data,
+                methods=method,
+                sizes=(n,),
+                n_test=tested,
+                level=0.9,
+                brief=brief,
+            )
+            for key, value in of_alpha.items():
+                values[key._replace(setting=f"{key.setting}, alpha = {alpha:g}")] = value
+    return values
+
+
+def on_alpha(values: Values) -> list[Statement]:
+    """Return whether the prior's weight harms where source and target differ, and helps else."""
+    settings = sizes_of(values)
+    large = settings[-1]
+    (default,) = [setting for setting in settings if setting.endswith("alpha = 1")]
+
+    def change(target: str, low: str, high: str) -> list[Part]:
+        difference = values[Key(low, target, RMSE)] - values[Key(high, target, RMSE)]
+        return [mean_part(f"{low} minus {high}", difference)]
+
+    return [
+        Statement(
+            "Where source and target differ, a larger alpha has larger errors.",
+            change(UNLIKE, default, large),
+            UNLIKE,
+        ),
+        Statement(
+            "Where source and target are alike, a larger alpha has smaller errors.",
+            change(LIKE, large, default),
+            LIKE,
+        ),
+    ]
+
+
+def changed_crystals(
+    seed: int, *, crystals: int, n: int, n_test: int, brief: bool = False
+) -> Values:
+    """Fit methods, and test them at all displacements and strains, and in their mean over levels.
+
+    Labels are those of the unchanged crystals, so that errors contain the change of the gap itself,
+    for all methods alike.
+    """
+    data = demo_data(crystals)
+    train, test = split_of(data, n=n, n_test=n_test, seed=seed)
+    copies = {
+        "none": test.records,
+        **{f"{sd:g} angstrom": displaced(test.records, sd, seed=seed) for sd in LEVELS_ANGSTROM},
+        **{f"strain of {100 * sd:g} %": strained(test.records, sd, seed=seed) for sd in STRAINS},
+    }
+    features = {
+        setting: featurize(records, data.source.descriptor, n_jobs=1).features
+        for setting, records in copies.items()
+    }
+    values: Values = {}
+    for name in ROBUST:
+        posterior, _ = fitted(data.source, train, PRIORS[name], seed=seed, brief=brief)
+        for setting, rows in features.items():
+            figures = figures_of(posterior, rows, test.gaps_eV, level=0.9)
+            gaps = posterior.predictive_draws(rows).gaps
+            covered = [
+                coverage(test.gaps_eV, low, upper=high)
+                for low, high in map(gaps.interval, map(float, PROBABILITIES))
+            ]
+            figures[CALIBRATION] = miscalibration_area(PROBABILITIES, covered)
+            for quantity in (RMSE, NLL, CALIBRATION):
+                values[Key(setting, name, quantity)] = np.array(figures[quantity])
+        for quantity in (RMSE, NLL, CALIBRATION):
+            means = [values[Key(setting, name, quantity)] for setting in features]
+            values[Key(MEANS["displacement"], name, quantity)] = np.mean(means[1:6], 0)
+            values[Key(MEANS["strain"], name, quantity)] = np.mean(means[6:], 0)
+    return values
+
+
+def on_changed_crystals(values: Values) -> list[Statement]:
+    """Return whether NPTL is the best in the means over levels."""
+    better = {
+        RMSE: "lower errors",
+        NLL: "lower negative log densities",
+        CALIBRATION: "a lower calibration error",
+    }
+    return [
+        Statement(
+            f"NPTL has {what} than the others under {change}.",
+            below(values, "NPTL", ROBUST[1:], quantity, [setting]),
+        )
+        for change, setting in MEANS.items()
+        for quantity, what in better.items()
+    ]
+
+
+def strained(records: Sequence[StructureRecord], sd: float, *, seed: int) -> list[StructureRecord]:
+    """Return the records with cell and positions strained at random.
+
+    The six components of the symmetric strain have the standard deviation `sd`. They depend on seed
+    and structure.
+    """
+    copies = []
+    for record in records:
+        assert record.atoms is not None
+        rng = np.random.default_rng([seed, int(record.content, 16)])
+        upper = np.triu(rng.normal(0.0, sd, (3, 3)))
+        atoms = record.atoms.copy()  # type: ignore[no-untyped-call]
+        deformation = np.eye(3) + upper + np.triu(upper, 1).T
+        atoms.set_cell(atoms.cell.array @ deformation, scale_atoms=True)
+        copies.append(dataclasses.replace(record, atoms=atoms))
+    return copies
+
+
 STUDIES = (
-    Study(
-        name="table-3.6",
-        title="Last layer by PCP, horseshoe, OLS and dropout, on the demo crystals",
-        source=_LAST_LAYERS,
-        tables=("table_3_6",),
-        run=last_layers,
-        fault=METHODS_SWAPPED,
-        left_out="n = 2,000, for which the demo has too few crystals; numbers are of other data",
+    study_of("figure-2.3", all_layers, statements=on_all_layers, draw=draw_curves(MSE, "n")),
+    study_of(
+        "figure-2.4", shares, printed=printed_share, statements=on_shares, draw=draw_predictions
     ),
-    Study(
-        name="nptl-1",
-        title="NPTL against ensembles and SGHMC with priors, on the demo crystals",
-        source=_NPTL.format("1, and tables 2, 3, 5 and 9"),
-        tables=("nptl_table_1", "nptl_table_2", "nptl_table_3", "nptl_table_5", "nptl_table_9"),
-        run=priors,
-        left_out="all data sets and networks but one, SGHMC with PTYL, accuracies: the demo has "
-        "gaps, not classes",
+    study_of(
+        "table-3.6", partial(on_demo, methods=LAST_LAYERS, level=0.95), statements=on_last_layers
     ),
-    Study(
-        name="nptl-6",
-        title="Soups of NPTL's networks, on the demo crystals",
-        source=_NPTL.format(6),
-        tables=("nptl_table_6",),
-        run=soups,
-        left_out="all images and classes: numbers are of other data",
+    study_of(
+        "nptl-1",
+        partial(on_demo, methods=PRIORS),
+        statements=partial(
+            lower_than_all,
+            first="NPTL",
+            rivals=list(PRIORS)[1:],
+            text="NPTL has lower {} than all others.",
+        ),
     ),
+    study_of("nptl-6", partial(on_demo, methods=SOUPS), statements=on_soups),
+    study_of("nptl-figure-2", curve_of_alpha, statements=on_alpha, draw=draw_curves(RMSE, "alpha")),
+    study_of(
+        "nptl-blocks",
+        partial(
+            on_demo,
+            methods={
+                BLOCKS: ("nptl", {"alphas": [1.0]}),
+                SINGLE: ("nptl", {"alphas": [1.0], "blocks": 400}),
+            },
+        ),
+        statements=partial(
+            lower_than_all,
+            first=BLOCKS,
+            rivals=[SINGLE],
+            text="Weights of single rows have higher {} than blocks.",
+        ),
+    ),
+    study_of("nptl-4", changed_crystals, statements=on_changed_crystals),
 )

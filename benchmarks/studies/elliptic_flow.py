@@ -1,16 +1,14 @@
 r"""Flow through a porous square, and networks that learn its velocity (the paper's section 5.3).
 
-kappa^-1 u + grad p = 0, div u = f, by lowest-order Raviart-Thomas elements on nx x ny rectangles:
-one velocity an edge, one pressure a cell,
+kappa^-1 u + grad p = 0, div u = f on nx x ny rectangles, one velocity an edge and one pressure a
+cell: lowest-order Raviart-Thomas elements with the trapezoid rule, which is the method of finite
+volumes with fluxes between two points. With D the differences between neighbouring cells, C the
+conductances of edges (half a cell to each side), and q the fluxes,
 
-    [[A, B'], [B, 0]] [u; p] = [D; -F],
-
-A with |K| / kappa [[1/3, 1/6], [1/6, 1/3]] for the two edges of a direction, B with +h at a cell's
-left and bottom edge and -h at the other two, F the integrals of f, D = -p_D h (n.e) on edges with a
-given pressure; no-flow edges are left out. x-edges are numbered i ny + j (i = 0 ... nx), then
-y-edges.
+    D' C D p = F,     q = -C D p.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,17 +19,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Velocities at x-edges (nx + 1, ny) and y-edges (nx, ny + 1), and cell pressures (nx, ny)."""
+    """Velocities at x-edges (nx + 1, ny) and y-edges (nx, ny + 1)."""
 
     x_velocity: Floats
     y_velocity: Floats
-    pressure: Floats
 
     @property
     def edges(self) -> Floats:
@@ -40,64 +38,47 @@ class Flow:
 
 
 def solve_flow(
-    kappa: Floats,
-    source: Floats,
-    *,
-    left_pressure: float | None = None,
-    right_pressure: float | None = None,
+    kappa: Floats, source: Floats, *, pressures: tuple[float, float] | None = None
 ) -> Flow:
     """Solve for cell permeabilities kappa and sources f, both (nx, ny), on the unit square.
 
-    Without pressures at the left and right side no fluid passes any side, and the mean pressure is
-    0.
+    Without `pressures` at the left and right side no fluid passes any side.
     """
     nx, ny = kappa.shape
-    hx = 1.0 / nx
-    hy = 1.0 / ny
-    n_x = (nx + 1) * ny
-    n_edges = n_x + nx * (ny + 1)
-    cells = np.arange(nx * ny)
-    i, j = np.divmod(cells, ny)
-    weight = hx * hy / kappa.ravel()
-    pairs = ((i * ny + j, (i + 1) * ny + j), (n_x + i * (ny + 1) + j, n_x + i * (ny + 1) + j + 1))
-    a = sparse.coo_matrix((n_edges, n_edges)).tocsr()
-    b = sparse.coo_matrix((nx * ny, n_edges)).tocsr()
-    for (low, high), other in zip(pairs, (hy, hx), strict=True):
-        for first, second, share in (
-            (low, low, 3.0),
-            (high, high, 3.0),
-            (low, high, 6.0),
-            (high, low, 6.0),
-        ):
-            a = a + sparse.coo_matrix((weight / share, (first, second)), (n_edges, n_edges)).tocsr()
-        for edge, sign in ((low, other), (high, -other)):
-            b = b + sparse.coo_matrix((np.full(nx * ny, sign), (cells, edge)), b.shape).tocsr()
-    known_terms = np.zeros(n_edges)
-    free = np.ones(n_edges, dtype=bool)
-    free[n_x:].reshape(nx, ny + 1)[:, [0, -1]] = False
-    for edges, pressure, sign in (
-        (np.arange(ny), left_pressure, hy),
-        (nx * ny + np.arange(ny), right_pressure, -hy),
-    ):
-        if pressure is None:
-            free[edges] = False
-        else:
-            known_terms[edges] = sign * pressure
-    free_edges = np.flatnonzero(free)
-    a, b = a[free_edges][:, free_edges], b[:, free_edges]
-    closed = left_pressure is None and right_pressure is None
-    mean = sparse.csr_matrix(np.ones((1, nx * ny)) if closed else np.zeros((0, nx * ny)))
-    rows: list[list[Any]] = (
-        [[a, b.T, None], [b, None, mean.T], [None, mean, None]] if closed else [[a, b.T], [b, None]]
-    )
-    right_side = np.concatenate(
-        [known_terms[free_edges], -source.ravel() * hx * hy, np.zeros(int(closed))]
-    )
-    solved = spsolve(sparse.bmat(rows).tocsc(), right_side)
-    velocity = np.zeros(n_edges)
-    velocity[free_edges] = solved[: free_edges.size]
-    pressure_of = solved[free_edges.size : free_edges.size + nx * ny].reshape(nx, ny)
-    return Flow(velocity[:n_x].reshape(nx + 1, ny), velocity[n_x:].reshape(nx, ny + 1), pressure_of)
+    differences = [
+        sparse.kron(_differences(nx), sparse.eye(ny)),
+        sparse.kron(sparse.eye(nx), _differences(ny)),
+    ]
+    harmonic = [
+        2.0 / (1.0 / kappa[1:] + 1.0 / kappa[:-1]) * nx / ny,
+        2.0 / (1.0 / kappa[:, 1:] + 1.0 / kappa[:, :-1]) * ny / nx,
+    ]
+    conductance = sparse.diags(np.concatenate([part.ravel() for part in harmonic]))
+    d = sparse.vstack(differences).tocsr()
+    sides = np.zeros((2, nx, ny))  # conductances to the left and right side
+    if pressures is not None:
+        sides[0, 0] = 2.0 * kappa[0] * nx / ny
+        sides[1, -1] = 2.0 * kappa[-1] * nx / ny
+    outside = np.array(pressures or (0.0, 0.0))[:, None, None]
+    matrix = d.T @ conductance @ d + sparse.diags(sides.sum(0).ravel())
+    if pressures is None:  # the pressure is known up to a constant
+        matrix = matrix + sparse.csr_matrix(([1.0], ([0], [0])), matrix.shape)
+    terms = source / (nx * ny) + (sides * outside).sum(0)
+    p = spsolve(matrix.tocsc(), terms.ravel())
+    flux = -(conductance @ (d @ p))
+    x = np.zeros((nx + 1, ny))
+    y = np.zeros((nx, ny + 1))
+    x[1:-1] = flux[: (nx - 1) * ny].reshape(nx - 1, ny)
+    y[:, 1:-1] = flux[(nx - 1) * ny :].reshape(nx, ny - 1)
+    through = sides * (outside - p.reshape(nx, ny))
+    x[0] = through[0, 0]
+    x[-1] = -through[1, -1]
+    return Flow(x * ny, y * nx)
+
+
+def _differences(n: int) -> Any:
+    """Return the matrix (n - 1, n) of the differences between neighbours."""
+    return sparse.diags([-1.0, 1.0], [0, 1], shape=(n - 1, n))
 
 
 def wells(nx: int, ny: int, *, upper_right: float, lower_left: float, block: int = 4) -> Floats:
@@ -116,74 +97,42 @@ def karhunen_loeve(nx: int, ny: int, *, terms: int = 64) -> Floats:
 
     The covariance of the field is 2 exp(-dx^2 / .2^2 - dy^2 / .3^2).
     """
-    modes = []
+    kernels = []
     for count, length in ((nx, 0.2), (ny, 0.3)):
         at = (np.arange(count) + 0.5) / count
-        values, vectors = np.linalg.eigh(np.exp(-(((at[:, None] - at) / length) ** 2)) / count)
-        modes.append((values[::-1], vectors[:, ::-1] * np.sqrt(count)))
-    (vx, px), (vy, py) = modes
-    strength = 2.0 * np.outer(np.maximum(vx, 0), np.maximum(vy, 0))
-    largest = np.argsort(strength, axis=None)[::-1][:terms]
-    a, b = np.unravel_index(largest, strength.shape)
-    fields: Floats = np.sqrt(strength[a, b])[:, None, None] * np.einsum(
-        "xt,yt->txy", px[:, a], py[:, b]
-    )
-    return fields
+        kernels.append(np.exp(-(((at[:, None] - at) / length) ** 2)))
+    values, vectors = np.linalg.eigh(2.0 * np.kron(*kernels))
+    fields = (vectors * np.sqrt(np.maximum(values, 0.0))).T[::-1]
+    return np.asarray(fields[:terms].reshape(-1, nx, ny))
 
 
-def permeability(fields: Floats, mu: Floats) -> Floats:
-    """Return kappa = exp(sum_j mu_j field_j), (nx, ny); the printed sum is negative at places."""
-    result: Floats = np.exp(np.tensordot(mu, fields, 1))
-    return result
+def surrogate(
+    first_channels: tuple[int, ...] = (), *, channels: int = 32, width: int = 200, grid: int = 50
+) -> nn.Sequential:
+    """Return a network from a field (n, 1, grid, grid) to the velocities of all edges.
 
-
-@dataclass(frozen=True)
-class Layers:
-    """Sizes of a surrogate; the defaults are those of the paper's network N1.
-
-    Parameters
-    ----------
-    first_channels
-        Channels of the two convolutions on the fine grid; none in N1, 64 and 32 in N2.
-    channels
-        Channels of the two convolutions on the coarse grid, which the paper does not state.
-    width
-        Width of the last hidden layer: 200 in N1, 800 in N2.
+    The defaults are the paper's network N1, without convolutions on the fine grid; it does not
+    state the channels of those on the coarse grid. N2 has 64 and 32 channels on the fine grid and a
+    last hidden layer of 800.
     """
 
-    first_channels: tuple[int, ...] = ()
-    channels: int = 32
-    width: int = 200
+    def convolutions(*widths: int) -> list[nn.Module]:
+        pairs = itertools.pairwise(widths)
+        return [layer for pair in pairs for layer in (nn.Conv2d(*pair, 3, padding=1), nn.ReLU())]
 
-
-N1 = Layers()
-N2 = Layers((64, 32), width=800)
-
-
-def surrogate(layers: Layers = N1, *, grid: int = 50) -> nn.Sequential:
-    """Return a network from a field (n, 1, grid, grid) to the velocities of all edges."""
     half = grid // 2
-    edges = 2 * grid * (grid + 1)
-    before: list[nn.Module] = []
-    n_channels = 1
-    for channels in layers.first_channels:
-        before += [nn.Conv2d(n_channels, channels, 3, padding=1), nn.ReLU()]
-        n_channels = channels
     return nn.Sequential(
-        *before,
+        *convolutions(1, *first_channels),
         nn.AvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(n_channels * half * half, 100),
+        nn.Linear((1, *first_channels)[-1] * half * half, 100),
         nn.ReLU(),
         nn.Unflatten(1, (1, 10, 10)),
-        nn.Conv2d(1, layers.channels, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(layers.channels, layers.channels, 3, padding=1),
-        nn.ReLU(),
+        *convolutions(1, channels, channels),
         nn.Flatten(),
-        nn.Linear(100 * layers.channels, layers.width),
+        nn.Linear(100 * channels, width),
         nn.ReLU(),
-        nn.Linear(layers.width, edges),
+        nn.Linear(width, 2 * grid * (grid + 1)),
     )
 
 
@@ -212,7 +161,7 @@ class SurrogateTarget:
     @property
     def start(self) -> Tensor:
         """The network's own parameters, flat (dim,)."""
-        return torch.cat([p.detach().flatten() for p in self.network.parameters()])
+        return parameters_to_vector(self.network.parameters()).detach()
 
     def prior_gradient(self, position: Tensor) -> Tensor:
         """Return zero."""
@@ -233,20 +182,22 @@ class SurrogateTarget:
 
     def predicted(self, flat: Tensor, fields: Tensor) -> Tensor:
         """Return velocities (n, edges) of fields (n, 1, nx, ny) for parameters (dim,)."""
-        parameters = {}
-        first = 0
-        for name, value in self.network.named_parameters():
-            parameters[name] = flat[first : first + value.numel()].view(value.shape)
-            first += value.numel()
+        names, values = zip(*self.network.named_parameters(), strict=True)
+        parts = torch.split(flat, [value.numel() for value in values])
+        parameters = {
+            name: part.view(value.shape)
+            for name, part, value in zip(names, parts, values, strict=True)
+        }
         velocities: Tensor = torch.func.functional_call(self.network, parameters, (fields,))
         return velocities
 
     def matrices(self) -> tuple[tuple[int, int], ...]:
         """Return first index and end of all weight matrices and kernels without the last."""
-        spans = []
-        first = 0
-        for value in self.network.parameters():
-            if value.ndim > 1:
-                spans.append((first, first + value.numel()))
-            first += value.numel()
+        values = list(self.network.parameters())
+        ends = itertools.accumulate(value.numel() for value in values)
+        spans = [
+            (end - value.numel(), end)
+            for value, end in zip(values, ends, strict=True)
+            if value.ndim > 1
+        ]
         return tuple(spans[:-1])

@@ -9,10 +9,12 @@ SGLD whose steps are normalised as those of HAMCMC-SA shows what the matrices ad
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import nn
 
 from bandgap.inference.divergence import DivergedError
 from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
@@ -22,31 +24,23 @@ from bandgap.research.stochastic_gradient.run import sample
 from bandgap.research.stochastic_gradient.samplers import AnyConfig
 from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.elliptic_flow import (
-    N1,
-    N2,
-    Layers,
     SurrogateTarget,
     karhunen_loeve,
-    permeability,
     relative_errors,
     solve_flow,
     surrogate,
     wells,
 )
-from benchmarks.studies.published_tables import printed, row_of
+from benchmarks.studies.published_tables import cell
 from benchmarks.studies.study import (
-    METHODS_SWAPPED,
+    Key,
     Part,
-    Result,
-    Row,
-    Scale,
     Statement,
-    Study,
+    Values,
+    below,
     mean_part,
-    mean_row,
+    study_of,
 )
-
-Floats = NDArray[np.float64]
 
 STEP = 0.01
 EVERY = 25  # steps from one matrix to the next; the paper has 1, which costs ten times as much
@@ -57,17 +51,19 @@ SGLD = "SGLD"
 NORMALISED_SGLD = "SGLD, normalised steps"
 ONE = "HAMCMC-SA, M = 1"
 TWO = "HAMCMC-SA, M = 2"
-METHODS = (SGLD, NORMALISED_SGLD, ONE, TWO)
 COLUMNS = {SGLD: "sgld", ONE: "hamcmc_sa_m1", TWO: "hamcmc_sa_m2"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What differs between the two tables: networks, settings, and rates of pruning in percent."""
+    """What differs between the two tables; the rates of pruning are in percent.
+
+    `first_channels` are those of the two convolutions on the fine grid.
+    """
 
     table: str
-    layers: Layers
-    small_layers: Layers
+    width: int
+    first_channels: tuple[int, ...] = ()
     n_training: int
     n_test: int
     inverse_temperature: float
@@ -77,8 +73,7 @@ class Problem:
 
 SOURCES = Problem(
     table="hamcmc_sa_table1",
-    layers=N1,
-    small_layers=Layers(channels=4, width=50),
+    width=200,
     n_training=1200,
     n_test=300,
     inverse_temperature=1e4,
@@ -89,8 +84,8 @@ SOURCES = Problem(
 # The paper has 1,500 flows, 1,300 for training, and prints 300 for testing.
 PERMEABILITIES = Problem(
     table="hamcmc_sa_table2",
-    layers=N2,
-    small_layers=Layers((8, 4), channels=4, width=50),
+    width=800,
+    first_channels=(64, 32),
     n_training=1300,
     n_test=200,
     inverse_temperature=5e4,
@@ -99,49 +94,16 @@ PERMEABILITIES = Problem(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """Cells of a side, share of the paper's flows, batch, iterations, seeds, and whether small.
-
-    A small network has fewer channels and a narrower last layer.
-    """
-
-    grid: int
-    share: float
-    batch_size: int
-    iterations: int
-    n_seeds: int
-    is_small: bool
-
-
-SIZES = {
-    "smoke": Size(grid=20, share=0.02, batch_size=10, iterations=40, n_seeds=2, is_small=True),
-    "laptop": Size(grid=20, share=0.2, batch_size=50, iterations=400, n_seeds=3, is_small=True),
-    "paper": Size(grid=50, share=1.0, batch_size=100, iterations=12_000, n_seeds=5, is_small=False),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Flows:
-    """Fields (n, 1, grid, grid) and velocities (n, edges) of training rows, and of test rows."""
-
-    fields: torch.Tensor
-    velocities: torch.Tensor
-    test_fields: torch.Tensor
-    test_velocities: torch.Tensor
-
-
-def solved_flows(problem: Problem, size: Size, *, seed: int) -> Flows:
-    """Draw and solve the flows of a problem; velocities are in units of their root mean square."""
+def solved_flows(
+    problem: Problem, n: int, *, grid: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw and solve n flows; return fields (n, 1, grid, grid) and velocities (n, edges)."""
     generator = np.random.default_rng(seed)
-    grid = size.grid
     terms = karhunen_loeve(grid, grid)
-    n_training = round(size.share * problem.n_training)
-    n = n_training + round(size.share * problem.n_test)
-    inputs = []
-    velocities = []
     field = np.tensordot(generator.standard_normal(len(terms)), terms, 1)
     kappa = np.exp(math.log(CONTRAST) * (field - field.min()) / np.ptp(field))
+    inputs = []
+    velocities = []
     for _ in range(n):
         if problem is SOURCES:
             upper, lower = generator.normal(10.0, math.sqrt(5.0), 2)
@@ -149,146 +111,150 @@ def solved_flows(problem: Problem, size: Size, *, seed: int) -> Flows:
             inputs.append(source / 10.0)
             velocities.append(solve_flow(kappa, source).edges)
         else:
-            of_row = permeability(terms, generator.standard_normal(len(terms)))
-            flow = solve_flow(of_row, np.ones((grid, grid)), left_pressure=1.0, right_pressure=0.0)
-            inputs.append(np.log(of_row))
+            log_kappa = np.tensordot(generator.standard_normal(len(terms)), terms, 1)
+            flow = solve_flow(np.exp(log_kappa), np.ones((grid, grid)), pressures=(1.0, 0.0))
+            inputs.append(log_kappa)
             velocities.append(flow.edges)
     scaled = np.array(velocities)
-    scaled /= math.sqrt(float((scaled[:n_training] ** 2).mean()))
-    x = torch.from_numpy(np.array(inputs)).float()[:, None]
-    u = torch.from_numpy(scaled).float()
-    return Flows(x[:n_training], u[:n_training], x[n_training:], u[n_training:])
+    scaled /= np.sqrt((scaled**2).mean())
+    return torch.from_numpy(np.array(inputs)).float()[:, None], torch.from_numpy(scaled).float()
 
 
 def samplers_of(problem: Problem) -> dict[str, AnyConfig]:
     """Return the samplers of a table, and SGLD with normalised steps."""
-    tau = problem.inverse_temperature
-
-    def averaged(memory: int, every: int = EVERY) -> HamcmcSaConfig:
-        return HamcmcSaConfig(
-            STEP,
-            tau,
-            memory=memory,
-            every=every,
-            omega=problem.omega,
-            regularise=0.0,
-            normalise="normalised steps, not the posterior",
-            freeze_after_warmup=False,
-        )
-
+    averaged = partial(
+        HamcmcSaConfig,
+        STEP,
+        problem.inverse_temperature,
+        omega=problem.omega,
+        regularise=0.0,
+        normalise="normalised steps, not the posterior",
+        freeze_after_warmup=False,
+    )
     never = 10**9  # no matrix is added, so that the metric stays the identity
     return {
-        SGLD: SgldConfig(STEP, tau),
-        NORMALISED_SGLD: averaged(1, never),
-        ONE: averaged(1),
-        TWO: averaged(2),
+        SGLD: SgldConfig(STEP, problem.inverse_temperature),
+        NORMALISED_SGLD: averaged(memory=1, every=never),
+        ONE: averaged(memory=1, every=EVERY),
+        TWO: averaged(memory=2, every=EVERY),
     }
 
 
-def test_error(
-    flows: Flows, problem: Problem, size: Size, *, sampler: AnyConfig, rate: int, seed: int
-) -> float:
-    """Return the mean relative error in percent of the averaged prediction.
+def trained(
+    target: SurrogateTarget,
+    sampler: AnyConfig,
+    fields: torch.Tensor,
+    *,
+    rate: int,
+    iterations: int,
+    batch_size: int,
+    seed: int,
+) -> torch.Tensor:
+    """Return the averaged prediction (n, edges) of fields.
 
-    It is infinite if the run diverged. The start depends on the seed alone.
+    A pruning every 10 iterations has 99 % of its rate halfway through the run; the paper states
+    neither its period nor how its rate increases.
     """
-    torch.manual_seed(seed)
-    network = surrogate(problem.small_layers if size.is_small else problem.layers, grid=size.grid)
-    target = SurrogateTarget(network, flows.fields, flows.velocities)
-    n_after = size.iterations // 4
-    config = RunConfig(
-        size.iterations - n_after, n_after, n_after // N_DRAWS, batch_size=size.batch_size
-    )
-    pruning = pruning_of(target, size, rate=rate) if rate else None
-    try:
-        draws, _ = sample(
-            target,
-            sampler,
-            target.start[None],
-            config=config,
-            seed=seed,
-            extras=Extras(pruning=pruning),
+    n_after = iterations // 4
+    config = RunConfig(iterations - n_after, n_after, n_after // N_DRAWS, batch_size=batch_size)
+    pruning = (
+        Pruning(
+            target.matrices(), every=10, share=rate / 100, decay=0.01, slowness=0.05 * iterations
         )
-    except DivergedError:
-        return math.inf
+        if rate
+        else None
+    )
+    draws, _ = sample(
+        target,
+        sampler,
+        target.start[None],
+        config=config,
+        seed=seed,
+        extras=Extras(pruning=pruning),
+    )
     with torch.no_grad():
-        parts = [target.predicted(position, flows.test_fields) for position in draws.position[0]]
-        predicted = torch.stack(parts).mean(0)
-        return 100.0 * float(relative_errors(predicted, flows.test_velocities).mean())
+        predictions = [target.predicted(position, fields) for position in draws.position[0]]
+    return torch.stack(predictions).mean(0)
 
 
-def pruning_of(target: SurrogateTarget, size: Size, *, rate: int) -> Pruning:
-    """Return pruning every 10 iterations whose share is 99 % of the rate halfway through the run.
+def compute(
+    seed: int,
+    *,
+    problem: Problem,
+    grid: int,
+    share: float,
+    batch_size: int,
+    iterations: int,
+    small: bool,
+) -> Values:
+    """Train the networks of one table; errors are infinite where a run diverged.
 
-    The paper states neither its period nor how its rate increases.
+    `share` is that of the paper's flows; a small network has fewer channels and is narrower.
     """
-    every = 10
-    n_prunings = size.iterations // every
-    return Pruning(
-        target.matrices(), every=every, share=rate / 100, decay=0.01, slowness=0.5 * n_prunings
-    )
-
-
-def run(problem: Problem, scale: Scale, seed: int) -> Result:
-    """Train the networks of one table with several seeds, which draw flows and starts."""
-    size = SIZES[scale]
-    # Errors (seed,) by rate and method.
-    errors: dict[tuple[int, str], Floats] = {
-        (rate, method): np.empty(size.n_seeds) for rate in problem.rates for method in METHODS
-    }
-    for number in range(size.n_seeds):
-        of_seed = size.n_seeds * seed + number
-        flows = solved_flows(problem, size, seed=of_seed)
-        for method, sampler in samplers_of(problem).items():
-            for rate in problem.rates:
-                errors[rate, method][number] = test_error(
-                    flows, problem, size, sampler=sampler, rate=rate, seed=of_seed
+    n_training, n_test = (round(share * n) for n in (problem.n_training, problem.n_test))
+    fields, velocities = solved_flows(problem, n_training + n_test, grid=grid, seed=seed)
+    values: Values = {}
+    for method, sampler in samplers_of(problem).items():
+        for rate in problem.rates:
+            torch.manual_seed(seed)
+            network = network_of(problem, grid=grid, small=small)
+            target = SurrogateTarget(network, fields[:n_training], velocities[:n_training])
+            try:
+                predicted = trained(
+                    target,
+                    sampler,
+                    fields[n_training:],
+                    rate=rate,
+                    iterations=iterations,
+                    batch_size=batch_size,
+                    seed=seed,
                 )
-    rows = [
-        _row(problem, rate, method, values)
-        for (rate, method), values in errors.items()
-        if np.isfinite(values).all()
-    ]
-    return Result(
-        rows=rows,
-        statements=_statements(problem, errors),
-        reasons=dict.fromkeys(COLUMNS, _UNSTATED),
-        incomparable={} if scale == "paper" else dict.fromkeys(COLUMNS, _SMALLER),
-        notes=_notes(problem, size, errors),
-    )
+                error = 100.0 * relative_errors(predicted, velocities[n_training:]).mean()
+            except DivergedError:
+                error = torch.tensor(math.inf)
+            values[Key(setting_of(rate), method, ERROR)] = error.numpy()
+    return values
 
 
-_UNSTATED = "the paper states neither its number of iterations nor all layers."
-_SMALLER = "the grid, the networks and the number of flows are smaller than the paper's."
+def network_of(problem: Problem, *, grid: int, small: bool) -> nn.Sequential:
+    """Return a network of a table."""
+    if small:
+        first = tuple(channels // 8 for channels in problem.first_channels)
+        return surrogate(first, channels=4, width=50, grid=grid)
+    return surrogate(problem.first_channels, width=problem.width, grid=grid)
 
 
-def _row(problem: Problem, rate: int, method: str, values: Floats) -> Row:
-    cells = row_of(problem.table, pruning_sparse_rate_percent=rate)
-    return mean_row(
-        values,
-        setting=f"{rate} % pruned" if rate else "no pruning",
-        method=method,
-        quantity=ERROR,
-        table=problem.table,
-        published=printed(cells, COLUMNS[method]) if method in COLUMNS else None,
-    )
+def setting_of(rate: int) -> str:
+    """Return the setting of a rate of pruning."""
+    return f"{rate} % pruned" if rate else "no pruning"
 
 
-def _statements(problem: Problem, errors: Mapping[tuple[int, str], Floats]) -> list[Statement]:
+def printed(problem: Problem, key: Key) -> Mapping[str, Any]:
+    """Return the printed error."""
+    rates = {setting_of(rate): rate for rate in problem.rates}
+    if key.method not in COLUMNS:
+        return {}
+    rate = rates[key.setting]
+    return cell(problem.table, COLUMNS[key.method], pruning_sparse_rate_percent=rate)
+
+
+def statements(problem: Problem, values: Values) -> list[Statement]:
     """Return the paper's statements: SA is better than SGLD, and pruning reduces the error."""
+    settings = [setting_of(rate) for rate in problem.rates]
 
     def less_than(other: str) -> list[Part]:
         return [
-            mean_part(
-                f"{method} minus {other} at {rate} %", errors[rate, method] - errors[rate, other]
-            )
-            for rate in problem.rates
+            part
             for method in (ONE, TWO)
+            for part in below(values, method, [other], ERROR, settings)
         ]
 
     pruned = [
-        mean_part(f"{method}, {rate} % minus no pruning", errors[rate, method] - errors[0, method])
-        for rate in problem.rates[1:]
+        mean_part(
+            f"{method}, {setting} minus no pruning",
+            values[Key(setting, method, ERROR)] - values[Key(settings[0], method, ERROR)],
+        )
+        for setting in settings[1:]
         for method in (ONE, TWO)
     ]
     return [
@@ -302,55 +268,12 @@ def _statements(problem: Problem, errors: Mapping[tuple[int, str], Floats]) -> l
     ]
 
 
-def _notes(problem: Problem, size: Size, errors: Mapping[tuple[int, str], Floats]) -> list[str]:
-    diverged = [
-        f"{method}, {rate} %" for (rate, method), values in errors.items() if np.isinf(values).any()
-    ]
-    field = (
-        "The permeability is exp of one random field with a contrast of 1,000: the layer of the "
-        "SPE10 model is not at hand."
-        if problem is SOURCES
-        else "The logarithm of the permeability is the expansion, which is negative at places, and "
-        "is the input of the network."
+STUDIES = tuple(
+    study_of(
+        name,
+        partial(compute, problem=problem),
+        printed=partial(printed, problem),
+        statements=partial(statements, problem),
     )
-    noise = math.sqrt(2.0 * STEP / problem.inverse_temperature)
-    return [
-        f"{size.grid} x {size.grid} cells, {round(size.share * problem.n_training):,} flows for "
-        f"training and {round(size.share * problem.n_test)} for testing, batches of "
-        f"{size.batch_size}, {size.iterations:,} iterations (the paper does not state its own), "
-        f"{size.n_seeds} seeds, each with its own flows and start.",
-        field,
-        "Predictions are averaged over 10 networks of the last quarter of a run. An error of 100 % "
-        "is that of the prediction 0.",
-        f"A step of SGLD adds noise of {noise:.4f} to each weight, without a prior a random walk "
-        f"of {noise * math.sqrt(size.iterations):.3f} in a run; at the start the mean size of a "
-        "weight is 0.05. Its drift moves all weights together by less than 0.01, as the gradient "
-        "of the loss is shorter than 1. Normalised, the noise of all weights together has the "
-        "length that plain SGLD gives to each. The text describes no way to the printed errors of "
-        "SGLD.",
-        f"HAMCMC-SA adds a matrix every {EVERY} steps, the paper every step.",
-        *([f"Diverged: {', '.join(diverged)}."] if diverged else []),
-    ]
-
-
-LEFT_OUT = "the paper's grid, networks and number of flows, except at paper scale"
-STUDIES = (
-    Study(
-        name="hamcmc-table-1",
-        title="Networks that learn flows of varying sources",
-        source="Wang, Deng and Lin (2021), section 5.3.1, table 1",
-        tables=(SOURCES.table,),
-        run=lambda scale, seed: run(SOURCES, scale, seed),
-        fault=METHODS_SWAPPED,
-        left_out=LEFT_OUT,
-    ),
-    Study(
-        name="hamcmc-table-2",
-        title="Networks that learn flows through varying permeabilities",
-        source="Wang, Deng and Lin (2021), section 5.3.2, table 2",
-        tables=(PERMEABILITIES.table,),
-        run=lambda scale, seed: run(PERMEABILITIES, scale, seed),
-        fault=METHODS_SWAPPED,
-        left_out=LEFT_OUT,
-    ),
+    for name, problem in (("hamcmc-table-1", SOURCES), ("hamcmc-table-2", PERMEABILITIES))
 )

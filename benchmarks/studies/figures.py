@@ -1,11 +1,12 @@
 """Figures of studies: small PNG files, drawn with matplotlib."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from benchmarks.studies.study import Result, Row
+from benchmarks.studies.published_tables import numbers_in
+from benchmarks.studies.study import Result, Row, Values, mean_of
 
 SIZE_INCH = (8.0, 4.0)
 DPI = 90
@@ -31,36 +32,47 @@ def draw_rows(figure: Figure, rows: list[Row]) -> None:
 
     Bars are three Monte-Carlo errors. Crosses are other readings of the text.
     """
-    quantities = list(dict.fromkeys(row.quantity for row in rows))
     methods = list(dict.fromkeys(row.method for row in rows))
+    quantities = list(dict.fromkeys(row.quantity for row in rows))
     panels = figure.subplots(1, len(quantities), squeeze=False)[0]
     for axes, quantity in zip(panels, quantities, strict=True):
-        part = [row for row in rows if row.quantity == quantity]
-        for row in part:
-            axes.errorbar(
-                [row.printed or 0.0],
-                [row.value],
-                yerr=[3.0 * row.error],
-                fmt="x" if row.reading else "o",
-                ms=4,
-                lw=0.7,
-                alpha=0.5 if row.reading else 1.0,
-                color=COLOURS[methods.index(row.method) % len(COLOURS)],
-            )
-        values = [number for row in part for number in (row.value, row.printed or 0.0)]
-        low = min(values)
-        high = max(values)
-        axes.plot([low, high], [low, high], color="#7A8086", lw=1)
-        if low > 0.0 and high > 20.0 * low:
+        numbers = []
+        for row in (row for row in rows if row.quantity == quantity):
+            assert row.printed is not None
+            style = {"fmt": "x" if row.reading else "o", "color": _colour(methods, row.method)}
+            axes.errorbar(row.printed, row.value, yerr=3.0 * row.error, ms=4, lw=0.7, **style)
+            numbers += [row.printed, row.value]
+        axes.plot(sorted(numbers), sorted(numbers), color=COLOURS[5], lw=1)
+        if 0.0 < 20.0 * min(numbers) < max(numbers):
             axes.set(xscale="log", yscale="log")
-        axes.set(xlabel="printed", title=quantity)
-        axes.title.set_fontsize(8)
+        axes.set(xlabel="printed", ylabel="bandgap")
+        axes.set_title(quantity, fontsize=8)
+    for method in methods:
+        panels[0].plot([], [], "o", ms=4, color=_colour(methods, method), label=method)
+    figure.legend(fontsize=7, loc="outside lower center", ncols=4, frameon=False)
+
+
+def _colour(methods: list[str], method: str) -> str:
+    return COLOURS[methods.index(method) % len(COLOURS)]
+
+
+def draw_curves(quantity: str, name: str) -> Callable[[Figure, Values], None]:
+    """Return a function that draws a quantity against a number in the settings, by method."""
+
+    def draw(figure: Figure, values: Values) -> None:
+        axes = figure.subplots()
+        keys = [key for key in values if key.quantity == quantity and not key.reading]
+        methods = list(dict.fromkeys(key.method for key in keys))
+        for method in methods:
+            of_method = [key for key in keys if key.method == method]
+            x = [float(numbers_in(key.setting)[name]) for key in of_method]
+            means, errors, _ = zip(*(mean_of(values[key]) for key in of_method), strict=True)
+            axes.errorbar(
+                x, means, yerr=errors, fmt="o-", color=_colour(methods, method), label=method
+            )
+        axes.set(xlabel=name, ylabel=quantity)
+        axes.set_xscale("symlog" if min(x) == 0 else "log")
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("bandgap")
-    handles = [
-        Line2D([], [], marker="o", ls="", ms=4, color=COLOURS[i % len(COLOURS)], label=method)
-        for i, method in enumerate(methods)
-    ]
-    if any(row.reading for row in rows):
-        handles.append(Line2D([], [], marker="x", ls="", color="#7A8086", label="other reading"))
-    figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=4, frameon=False)
+        figure.legend(fontsize=7, loc="outside lower center", ncols=4, frameon=False)
+
+    return draw

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.research.molecules.sequences import EdgeSequence, sequence_of
 
 Floats = NDArray[np.float64]
@@ -27,54 +26,39 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HollywoodProcess:
-    """A binary Hollywood process; raises ConfigError unless 0 < sigma < 1 and alpha > -sigma."""
+    """A binary Hollywood process."""
 
     alpha: float = 1.0
     sigma: float = 0.7
-
-    def __post_init__(self) -> None:
-        if not (0 < self.sigma < 1 and self.alpha > -self.sigma):
-            raise ConfigError(
-                f"Hollywood process: alpha {self.alpha:g}, sigma {self.sigma:g}. Accepted: "
-                "0 < sigma < 1 and alpha > -sigma."
-            )
 
     def probabilities(self, counts: Floats) -> Floats:
         """Return the probabilities (N + 1,) of the N nodes seen and, last, of a new node.
 
         `counts` (N,) says how often each node was drawn.
         """
-        old = counts - self.sigma
-        new = self.alpha + self.sigma * len(counts)
-        total = self.alpha + counts.sum()
-        if len(counts) == 0:
-            return np.ones(1)
-        probabilities: Floats = np.append(old, new) / total
-        return probabilities
+        weights = np.append(counts - self.sigma, self.alpha + self.sigma * len(counts))
+        return np.asarray(weights / weights.sum())
 
     def log_probability(self, graph: EdgeSequence) -> float:
         """Return the log-probability of a sequence of edges in nats."""
-        counts: list[float] = []
-        total = 0.0
-        for node in graph.edges.ravel().tolist():
-            total += float(np.log(self.probabilities(np.array(counts))[node]))
-            if node == len(counts):
-                counts.append(0.0)
-            counts[node] += 1.0
-        return total
+        ends = graph.edges.ravel()
+        return sum(
+            float(np.log(self.probabilities(np.bincount(ends[:k]).astype(np.float64))[node]))
+            for k, node in enumerate(ends)
+        )
 
     def simulate(self, n_edges: int, rng: np.random.Generator) -> EdgeSequence:
         """Return a random sequence of `n_edges` edges."""
-        counts: list[float] = []
-        ends: list[int] = []
-        for _ in range(2 * n_edges):
-            probabilities = self.probabilities(np.array(counts))
-            node = int(rng.choice(len(probabilities), p=probabilities))
-            if node == len(counts):
-                counts.append(0.0)
+        counts = np.zeros(2 * n_edges)
+        n_nodes = 0
+        ends = np.empty(2 * n_edges, dtype=np.int64)
+        for k in range(2 * n_edges):
+            total = np.cumsum(self.probabilities(counts[:n_nodes]))
+            node = min(int(np.searchsorted(total, rng.random(), side="right")), n_nodes)
+            n_nodes = max(n_nodes, node + 1)
             counts[node] += 1.0
-            ends.append(node)
-        return sequence_of(np.array(ends, dtype=np.int64).reshape(-1, 2))
+            ends[k] = node
+        return sequence_of(ends.reshape(-1, 2))
 
     def expected_nodes(self, n_edges: int) -> float:
         """Return the exact expected number of nodes after `n_edges` edges.

@@ -9,7 +9,6 @@ has to converge. The penalized-complexity posterior is an integral over its one 
 """
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -22,16 +21,8 @@ Floats = NDArray[np.float64]
 N_TAU = 40  # points of log tau
 Z_STEP = 0.02  # of |z| in units of its standard deviation
 Z_LARGEST = 60.0  # above which 1 - w is below 1e-3 and w is constant
+Z_GRID = np.arange(0.0, Z_LARGEST + 2 * Z_STEP, Z_STEP)
 T_GRID = np.arange(-30.0, 50.0, 0.2)  # log of lambda; the trapezoid rule is exact to 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class HorseshoeTable:
-    """log m(z | tau) and w(z | tau), (tau, z), over a grid of |z| for sd 1, and log tau (tau,)."""
-
-    log_tau: Floats
-    log_marginal: Floats
-    weight: Floats
 
 
 def horseshoe_weights(z: Floats, tau: float) -> tuple[Floats, Floats]:
@@ -45,56 +36,37 @@ def horseshoe_weights(z: Floats, tau: float) -> tuple[Floats, Floats]:
     share = 1.0 / (1.0 + np.exp(-log_odds))
     log_prior = math.log(2.0 / math.pi) - np.logaddexp(T_GRID, -T_GRID)
     step = T_GRID[1] - T_GRID[0]
-    log_marginal = np.empty_like(z)
-    weight = np.empty_like(z)
     constant = log_prior - 0.5 * variance - 0.5 * math.log(2.0 * math.pi) + math.log(step)
-    for start in range(0, z.size, 1000):
-        part = slice(start, start + 1000)
-        log_terms = constant - 0.5 * z[part, None] ** 2 * np.exp(-variance)
-        top = log_terms.max(1, keepdims=True)
-        terms = np.exp(log_terms - top)
-        total = terms.sum(1)
-        log_marginal[part] = top[:, 0] + np.log(total)
-        weight[part] = terms @ share / total
-    return log_marginal, weight
+    log_terms = constant - 0.5 * z[:, None] ** 2 * np.exp(-variance)
+    top = log_terms.max(1, keepdims=True)
+    terms = np.exp(log_terms - top)
+    total = terms.sum(1)
+    return top[:, 0] + np.log(total), terms @ share / total
 
 
 @cache
-def horseshoe_table(p: int) -> HorseshoeTable:
-    """Return the table for tau between 1/p and 1."""
-    log_tau = np.linspace(-math.log(p), 0.0, N_TAU)
-    z = np.arange(0.0, Z_LARGEST + Z_STEP, Z_STEP)
-    columns = [horseshoe_weights(z, math.exp(value)) for value in log_tau]
-    marginals, weights = zip(*columns, strict=True)
-    return HorseshoeTable(log_tau, np.stack(marginals), np.stack(weights))
+def horseshoe_table(taus: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Return log m(z | tau) and w(z | tau), (tau, z), over `Z_GRID`."""
+    marginals, weights = zip(*(horseshoe_weights(Z_GRID, tau) for tau in taus), strict=True)
+    return np.stack(marginals), np.stack(weights)
 
 
-def horseshoe(z: Floats, variance: float) -> Floats:
-    """Return E[delta | Z] with tau half-Cauchy on [1/p, 1], for Z of this variance."""
+def horseshoe(z: Floats, variance: float, *, tau: float | None = None) -> Floats:
+    """Return E[delta | Z] for Z of this variance; without `tau` it is half-Cauchy on [1/p, 1]."""
     replicates, p = z.shape
-    table = horseshoe_table(p)
-    place = np.minimum(np.abs(z) / math.sqrt(variance), Z_LARGEST - Z_STEP) / Z_STEP
+    taus = np.geomspace(1.0 / p, 1.0, N_TAU) if tau is None else np.array([tau])
+    log_marginal, weights = horseshoe_table(tuple(taus))
+    place = np.minimum(np.abs(z) / math.sqrt(variance), Z_LARGEST) / Z_STEP
     index = place.astype(np.int32)
     fraction = place - index
-    n_z = table.weight.shape[1]
-    flat = index + n_z * np.arange(replicates)[:, None]
-    counts = np.bincount(flat.ravel(), (1.0 - fraction).ravel(), replicates * n_z)
-    counts += np.bincount(flat.ravel() + 1, fraction.ravel(), replicates * n_z)
-    log_posterior = counts.reshape(replicates, n_z) @ table.log_marginal.T
-    log_posterior += table.log_tau - np.logaddexp(0.0, 2.0 * table.log_tau)
+    flat = index + len(Z_GRID) * np.arange(replicates)[:, None]
+    counts = np.bincount(flat.ravel(), (1.0 - fraction).ravel(), replicates * len(Z_GRID))
+    counts += np.bincount(flat.ravel() + 1, fraction.ravel(), replicates * len(Z_GRID))
+    log_posterior = counts.reshape(replicates, -1) @ log_marginal.T + np.log(taus / (1 + taus**2))
     posterior = np.exp(log_posterior - log_posterior.max(1, keepdims=True))
-    posterior /= posterior.sum(1, keepdims=True)
-    mixed = (posterior @ table.weight).ravel()
+    mixed = ((posterior / posterior.sum(1, keepdims=True)) @ weights).ravel()
     weight = (1.0 - fraction) * mixed[flat] + fraction * mixed[flat + 1]
     return np.asarray(weight * z)
-
-
-def horseshoe_at(z: Floats, variance: float, tau: float) -> Floats:
-    """Return E[delta | Z] for a fixed tau, such as q / p."""
-    grid = np.arange(0.0, Z_LARGEST + Z_STEP, Z_STEP)
-    _, weight = horseshoe_weights(grid, tau)
-    size = np.minimum(np.abs(z) / math.sqrt(variance), Z_LARGEST)
-    return np.asarray(np.interp(size, grid, weight) * z)
 
 
 def james_stein(z: Floats, variance: float | Floats) -> Floats:

@@ -21,21 +21,6 @@ def read_table(name: str) -> tuple[Mapping[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def row_of(name: str, **keys: object) -> Mapping[str, str]:
-    """Return the one row of a printed table whose columns have these values.
-
-    Raises KeyError unless exactly one row has them.
-    """
-    matches = [
-        row
-        for row in read_table(name)
-        if all(row[column] == str(value) for column, value in keys.items())
-    ]
-    if len(matches) != 1:
-        raise KeyError(f"{name}: {len(matches)} rows with {keys}, not one.")
-    return matches[0]
-
-
 def last_digit(text: str) -> float:
     """Return one unit of the last digit of a printed number.
 
@@ -47,15 +32,32 @@ def last_digit(text: str) -> float:
     return float(f"1e{int(exponent or 0) - decimals}")
 
 
-def printed(row: Mapping[str, str], column: str, error: str = "") -> dict[str, Any]:
-    """Return the fields of `Row` for a printed number, empty where the cell is empty.
+def cell(table: str, column: str, error: str = "", **keys: object) -> dict[str, Any]:
+    """Return the fields of `Row` for the number in the row of a table with these values.
 
-    `error` is the column of its standard error.
+    `error` is the column of its standard error. Fields lack where the cell is empty. Raises
+    ValueError unless exactly one row has the values.
     """
+    (row,) = [
+        row
+        for row in read_table(table)
+        if all(row[name] == str(value) for name, value in keys.items())
+    ]
     if not row[column]:
-        return {}
+        return {"table": table}
     return {
+        "table": table,
         "printed": float(row[column]),
         "printed_unit": last_digit(row[column]),
         "printed_error": float(row[error]) if error and row[error] else 0.0,
     }
+
+
+def numbers_in(setting: str) -> dict[str, str]:
+    """Return the numbers that a setting names.
+
+    >>> numbers_in("k = 0, n = 30")
+    {'k': '0', 'n': '30'}
+    """
+    pairs = (part.split(" = ") for part in setting.split(", "))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

@@ -7,18 +7,17 @@ import csv
 import json
 import math
 import platform
+import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import cores
 from benchmarks.studies.figures import save_figure
-from benchmarks.studies.study import SCALES, Part, Result, Row, Scale, Statement, Study
+from benchmarks.studies.study import SCALES, Part, Result, Row, Statement, Study
 
 FOLDER = Path(__file__).parent / "results"
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -30,7 +29,7 @@ class StoredResult:
     """A result with when, where and from which code it was computed; `seconds` are CPU time."""
 
     study: str
-    scale: Scale
+    scale: str
     seed: int
     date: str
     seconds: float
@@ -41,9 +40,7 @@ class StoredResult:
     figure: Path | None
 
 
-def save(
-    study: Study, result: Result, *, scale: Scale, seed: int, seconds: float, folder: Path
-) -> StoredResult:
+def save(study: Study, result: Result, *, scale: str, seed: int, folder: Path) -> StoredResult:
     """Write rows, figure and facts of a result; a stored one of the same scale is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     files = files_of(study.name, scale, folder)
@@ -53,31 +50,27 @@ def save(
         for row in result.rows:
             writer.writerow([_text(getattr(row, column)) for column in COLUMNS])
     figure = save_figure(result, files["png"])
-    stored = StoredResult(
-        study=study.name,
-        scale=scale,
-        seed=seed,
-        date=datetime.now(UTC).date().isoformat(),
-        seconds=round(seconds, 1),
-        machine=machine(),
-        versions=", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "torch")),
-        commit=commit(),
-        result=result,
-        figure=figure,
-    )
-    names = ("scale", "seed", "date", "seconds", "machine", "versions", "commit")
-    facts: dict[str, Any] = {name: getattr(stored, name) for name in names} | {
+    facts: dict[str, Any] = {
+        "scale": scale,
+        "seed": seed,
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": result.seconds,
+        "machine": machine(),
+        "versions": ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "torch")),
+        "commit": commit(),
+    }
+    of_result = {
         "statements": [_facts_of(statement) for statement in result.statements],
         "reasons": dict(result.reasons),
         "incomparable": dict(result.incomparable),
         "notes": list(result.notes),
     }
-    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    text = json.dumps(facts | of_result, indent=2, ensure_ascii=False)
     files["json"].write_text(text + "\n", encoding="utf-8")
-    return stored
+    return StoredResult(study=study.name, result=result, figure=figure, **facts)
 
 
-def load(name: str, scale: Scale, folder: Path = FOLDER) -> StoredResult | None:
+def load(name: str, scale: str, folder: Path = FOLDER) -> StoredResult | None:
     """Return a stored result, or None if there is none."""
     files = files_of(name, scale, folder)
     if not files["json"].exists():
@@ -97,7 +90,7 @@ def load(name: str, scale: Scale, folder: Path = FOLDER) -> StoredResult | None:
     return StoredResult(study=name, result=result, figure=figure, **facts)
 
 
-def files_of(name: str, scale: Scale, folder: Path) -> dict[str, Path]:
+def files_of(name: str, scale: str, folder: Path) -> dict[str, Path]:
     """Return the files of a result: csv, json and png."""
     return {ending: folder / f"{name}-{scale}.{ending}" for ending in ("csv", "json", "png")}
 
@@ -111,24 +104,13 @@ def latest(name: str, folder: Path = FOLDER) -> StoredResult | None:
     return None
 
 
-def studies_named(name: str, studies: Sequence[Study]) -> list[Study]:
-    """Return the study of this name, or all for "all"; raises InputError for an unknown name."""
-    matches = [study for study in studies if name in ("all", study.name)]
-    if not matches:
-        names = ", ".join(study.name for study in studies)
-        raise InputError(f"There is no study {name}. Accepted: all, {names}.")
-    return matches
-
-
 def machine() -> str:
     """Return processor and number of usable cores."""
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = models[0] if models else processor
-    return f"{processor}, {cores()} cores"
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    model = re.search(r"model name\s*: (.*)", text)
+    return f"{model[1] if model else processor}, {cores()} cores"
 
 
 def commit() -> str:

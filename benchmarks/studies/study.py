@@ -1,4 +1,8 @@
-"""What a study is: data, a function that returns rows and statements, and a fault it notices.
+"""What a study is: data, a function that computes the values of a split, and a fault it notices.
+
+A study computes independent values: of splits, data sets or replicates, by setting, method and
+quantity. The frame runs the splits, keeps those that are finished, and makes rows and statements.
+NaN is a value that is left out, an infinite one the error of a chain that diverged.
 
 The verdict on printed numbers is one pooled test a table. With d_i our number minus the printed,
 
@@ -19,10 +23,14 @@ A statement on numbers holds if each is proven at 95 % by Student's distribution
 is refuted at 95 % for all of them together (Bonferroni).
 """
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +38,17 @@ from scipy.stats import f as fisher
 from scipy.stats import ncf
 from scipy.stats import t as student
 
+from benchmarks.kept_parts import Parts
+from benchmarks.studies.cpu_time import cpu_seconds
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Scale = Literal["smoke", "laptop", "paper"]
-SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
+Floats = NDArray[np.float64]
+
+SCALES = ("smoke", "laptop", "paper")
+DRAWN = "for the figure"
+NOT_STORED = Parts()
 FALSE_ALARM = 0.01  # of the pooled test of a table
 LEVEL = 0.05  # of statements, and of the bound on the size of differences
 BOUND = 0.1  # relative difference that an agreement excludes
@@ -204,6 +218,8 @@ class Result:
         Sentences that belong to the result, such as settings where the text has none.
     draw
         Draws the figure; None if the common figure of the rows is drawn.
+    seconds
+        CPU time.
     """
 
     rows: Sequence[Row] = ()
@@ -212,6 +228,7 @@ class Result:
     incomparable: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     draw: "Callable[[Figure], None] | None" = None
+    seconds: float = 0.0
 
     def _comparisons(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
         parts: dict[str, list[Row]] = {}
@@ -286,7 +303,7 @@ class Fault:
     text: str
     factor: float = 1.0
     method: str = ""
-    swapped: tuple[str, ...] = ()
+    swapped: Sequence[str] = ()
 
     def applied(self, result: Result) -> Result:
         """Return the result with the fault."""
@@ -313,10 +330,7 @@ class Fault:
     def _row(self, row: Row, rows: Sequence[Row]) -> Row:
         if row.method in self.swapped:
             (other,) = set(self.swapped) - {row.method}
-            place = (row.table, row.setting, other, row.quantity, row.reading)
-            (partner,) = [
-                r for r in rows if (r.table, r.setting, r.method, r.quantity, r.reading) == place
-            ]
+            (partner,) = [r for r in rows if r.method == other and _place(r) == _place(row)]
             return replace(row, value=partner.value, error=partner.error)
         if self.method in ("", row.method):
             return replace(row, value=self.factor * row.value, error=abs(self.factor) * row.error)
@@ -328,13 +342,30 @@ class Fault:
         return replace(part, value=self.factor * part.value, error=abs(self.factor) * part.error)
 
 
+def _place(row: Row) -> tuple[str, ...]:
+    return row.table, row.setting, row.quantity, row.reading
+
+
 def _on_columns(result: Result) -> dict[str, Verdict]:
     return {name: one.verdict for name, one in result.columns().items()}
 
 
-METHODS_SWAPPED = Fault(
-    text="the methods of each comparison swapped", factor=-1.0, method=" minus "
-)
+class Key(NamedTuple):
+    """Where values are in a table; values with the reading `DRAWN` are for the figure alone."""
+
+    setting: str
+    method: str
+    quantity: str
+    reading: str = ""
+
+
+Values = dict[Key, Floats]  # independent values (n,)
+SECONDS = Key("", "", "CPU time of a split (s)")
+
+
+def readings(*texts: str) -> str:
+    """Return several readings of the text as one."""
+    return ", ".join(filter(None, texts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,8 +382,18 @@ class Study:
         Where the paper has it.
     tables
         Files in `published` that it recomputes.
-    run
-        Computes it at a scale from a seed.
+    compute
+        Returns the values of a split, from its seed and the sizes of a scale.
+    sizes
+        Arguments of `compute` by scale; those of "laptop" where a scale has none.
+    splits
+        Numbers of splits by scale, as the sizes; 1 where `compute` has replicates.
+    printed
+        Fields of `Row` for the printed number (`published_tables.cell`).
+    statements
+        What the text says, from the values.
+    reasons, incomparable, notes, draw
+        See `Result`; `draw` gets the values.
     fault
         A fault that its stored result would notice; None where it can tell nothing.
     left_out
@@ -362,72 +403,140 @@ class Study:
     name: str
     title: str
     source: str
-    tables: tuple[str, ...] = ()
-    run: Callable[[Scale, int], Result]
+    tables: Sequence[str] = ()
+    compute: Callable[..., Values]
+    sizes: Mapping[str, Mapping[str, Any]]
+    splits: Mapping[str, int] = field(default_factory=dict)
+    printed: Callable[[Key], Mapping[str, Any]] = lambda key: {}
+    statements: Callable[[Values], Sequence[Statement]] = lambda values: ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    draw: "Callable[[Figure, Values], None] | None" = None
     fault: Fault | None = None
     left_out: str = ""
 
+    def run(self, scale: str, seed: int, parts: Parts = NOT_STORED, **facts: Any) -> Result:
+        """Compute the splits that `parts` lacks; `facts` say with what code."""
+        size = self.sizes.get(scale, self.sizes["laptop"])
+        n_splits = self.splits.get(scale, self.splits.get("laptop", 1))
 
-def mean_row(
-    values: Sequence[float] | NDArray[np.float64],
-    *,
-    setting: str,
-    method: str,
-    quantity: str,
-    table: str = "",
-    reading: str = "",
-    published: Mapping[str, Any] | None = None,
-) -> Row:
+        def split(number: int) -> Values:
+            figures = parts.get(
+                f"split {number}",
+                {"size": size, "seed": seed, **facts},
+                lambda: self._measured(1000 * seed + number, size),
+            )
+            return {Key(*json.loads(key)): np.array(value) for key, value in figures.items()}
+
+        splits = [split(number) for number in range(n_splits)]
+        values = {key: np.concatenate([part[key] for part in splits]) for key in splits[0]}
+        seconds = float(values.pop(SECONDS).sum())
+        return replace(
+            self.result_of(values, {"splits": n_splits, **size}), seconds=round(seconds, 1)
+        )
+
+    def _measured(self, seed: int, size: Mapping[str, Any]) -> dict[str, list[float]]:
+        """Return values by their keys as JSON, with the CPU time."""
+        started = cpu_seconds()
+        values = self.compute(seed, **size)
+        values[SECONDS] = np.array(cpu_seconds() - started)
+        return {json.dumps(key): np.atleast_1d(part).tolist() for key, part in values.items()}
+
+    def result_of(self, values: Values, size: Mapping[str, Any]) -> Result:
+        """Return rows and statements of values."""
+        lacking = {key: int((~np.isfinite(part)).sum()) for key, part in values.items()}
+        lacking_text = "; ".join(
+            f"{key.method}, {key.setting}, {key.quantity}: {n} of {len(values[key])}"
+            for key, n in lacking.items()
+            if n
+        )
+        draw = self.draw
+        return Result(
+            rows=[
+                mean_row(key, part[np.isfinite(part)], self.printed(key))
+                for key, part in values.items()
+                if key.reading != DRAWN and len(part) - lacking[key] >= min(2, len(part))
+            ],
+            statements=self.statements(values),
+            reasons=self.reasons,
+            incomparable=self.incomparable,
+            notes=[
+                *self.notes,
+                "Sizes: " + ", ".join(f"{name} {value}" for name, value in size.items()) + ".",
+                *([f"Not finite and left out: {lacking_text}."] if lacking_text else []),
+            ],
+            draw=None if draw is None else lambda figure: draw(figure, values),
+        )
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    path = Path(__file__).with_name("studies.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def study_of(name: str, compute: Callable[..., Values], **functions: Any) -> Study:
+    """Return the study with texts, sizes and fault of `studies.toml`."""
+    fields = dict(_texts()[name])
+    if "fault" in fields:
+        fields["fault"] = Fault(**fields["fault"])
+    return Study(name=name, compute=compute, **fields, **functions)
+
+
+def mean_row(key: Key, values: Floats, printed: Mapping[str, Any]) -> Row:
     """Return the row of independent values (n,): their mean, and its standard error.
 
-    `published` are the fields of the printed number (`published_tables.printed`).
+    `printed` are the fields of the printed number, and `printed_n`, where it has no error but is
+    the mean of so many such values.
 
-    >>> row = mean_row([1.0, 2.0, 3.0], setting="n = 3", method="a", quantity="error")
+    >>> row = mean_row(Key("n = 3", "a", "error"), np.array([1.0, 2.0, 3.0]), {})
     >>> row.value, round(row.error, 3)
     (2.0, 0.577)
     """
-    numbers = np.asarray(values, dtype=np.float64)
-    return Row(
-        table=table,
-        setting=setting,
-        method=method,
-        quantity=quantity,
-        reading=reading,
-        value=float(numbers.mean()),
-        error=standard_error(numbers),
-        n_values=len(numbers),
-        **(published or {}),
-    )
+    mean, error, n = mean_of(values)
+    fields = dict(printed)
+    if "printed_n" in fields:
+        fields["printed_error"] = error * math.sqrt(n / fields.pop("printed_n"))
+    return Row(**key._asdict(), value=mean, error=error, n_values=n, **fields)
 
 
-def mean_part(
-    what: str, values: NDArray[np.float64], *, low: float = -math.inf, high: float = 0.0
-) -> Part:
+def mean_part(what: str, values: Floats, *, low: float = -math.inf, high: float = 0.0) -> Part:
     """Return the part of independent values (n,) whose mean should be in an interval.
 
     Differences of two methods should be below 0 unless another interval is given.
     """
-    return Part(
-        what=what,
-        value=float(values.mean()),
-        error=standard_error(values),
-        n_values=len(values),
-        low=low,
-        high=high,
-    )
+    mean, error, n = mean_of(values[~np.isnan(values)])
+    return Part(what=what, value=mean, error=error, n_values=n, low=low, high=high)
 
 
-def difference_part(what: str, first: Row, second: Row) -> Part:
-    """Return the difference of two rows, which should be below 0, as if they were independent."""
-    return Part(
-        what=what,
-        value=first.value - second.value,
-        error=math.hypot(first.error, second.error),
-        n_values=min(first.n_values, second.n_values),
-        high=0.0,
-    )
+def below(
+    values: Values,
+    first: str,
+    rivals: Iterable[str],
+    quantity: str,
+    settings: Iterable[str],
+    *,
+    low: float = -math.inf,
+    high: float = 0.0,
+) -> list[Part]:
+    """Return the differences of a method and its rivals, which should be below 0."""
+    return [
+        mean_part(
+            f"{setting}: {first} minus {rival}" if setting else f"{first} minus {rival}",
+            values[Key(setting, first, quantity)] - values[Key(setting, rival, quantity)],
+            low=low,
+            high=high,
+        )
+        for setting in settings
+        for rival in rivals
+    ]
 
 
-def standard_error(values: NDArray[np.float64]) -> float:
-    """Return the standard error of the mean of independent values (n,)."""
-    return float(values.std(ddof=1)) / math.sqrt(len(values))
+def mean_of(values: Floats) -> tuple[float, float, int]:
+    """Return mean, standard error and number of independent values (n,); 0, 0 of a single one."""
+    if not len(values):
+        return math.nan, 0.0, 0
+    if len(values) == 1 or not np.isfinite(values).all():
+        return float(values.mean()), 0.0, 0
+    return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)), len(values)

@@ -4,7 +4,7 @@ import numpy as np
 from ase.build import bulk
 
 from bandgap.structures import as_records
-from benchmarks.studies.displaced_crystals import strained
+from benchmarks.studies.demo_transfer import strained
 
 
 def test_strain_keeps_fractional_coordinates_and_has_the_standard_deviation() -> None:
@@ -16,7 +16,7 @@ def test_strain_keeps_fractional_coordinates_and_has_the_standard_deviation() ->
         crystal.set_cell(salt.cell * length, scale_atoms=True)
         crystals.append(crystal)
     records = as_records(crystals)
-    copies = strained(records, 0.02, seed=3, copy=1)
+    copies = strained(records, 0.02, seed=3)
     strains = []
     for record, copy in zip(records, copies, strict=True):
         np.testing.assert_allclose(
@@ -27,5 +27,5 @@ def test_strain_keeps_fractional_coordinates_and_has_the_standard_deviation() ->
         strains.append(strain[np.triu_indices(3)])
     # 240 components: the standard error of their standard deviation is 0.0009.
     assert abs(np.std(strains) - 0.02) < 0.004
-    again = strained(records[:1], 0.02, seed=3, copy=1)[0]
+    again = strained(records[:1], 0.02, seed=3)[0]
     np.testing.assert_array_equal(again.atoms.cell.array, copies[0].atoms.cell.array)

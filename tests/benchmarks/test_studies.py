@@ -13,25 +13,23 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from bandgap.inference.network.pcp_scales import point_estimate_scales
 from bandgap.networks.perceptron import (
     NetworkConfig,
-    forward,
     init_params,
     layer_gradient_norms,
-    layer_variances,
     layers_of,
 )
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
-from benchmarks.studies import batched_networks as networks
+from benchmarks.kept_parts import Parts
 from benchmarks.studies import figure_2_2, normal_means, report, results
 from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.published_tables import FOLDER as PUBLISHED
-from benchmarks.studies.published_tables import printed, read_table, row_of, table_names
+from benchmarks.studies.published_tables import cell, read_table, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
-from benchmarks.studies.simulated_transfer import Design, inputs_of, mean_function
+from benchmarks.studies.simulated_transfer import Design, large_design, small_design
 from benchmarks.studies.study import (
     Fault,
+    Key,
     Part,
     Result,
     Row,
@@ -64,13 +62,7 @@ def tables_of_means(*, n, expectation, sd, count=1000, n_rows=8):
     rng = np.random.default_rng(0)
     return [
         [
-            mean_row(
-                rng.normal(expectation, sd, n),
-                setting=f"{number}",
-                method="a",
-                quantity="b",
-                published={"printed": 1.0},
-            )
+            mean_row(Key(f"{number}", "a", "b"), rng.normal(expectation, sd, n), {"printed": 1.0})
             for number in range(n_rows)
         ]
         for _ in range(count)
@@ -215,8 +207,8 @@ class TestPublishedTables:
             assert ours == (tables / name).read_text(encoding="utf-8"), name
 
     def test_printed_number_has_the_unit_of_its_last_digit(self):
-        cells = row_of("table_3_1", p=100, n2=1)
-        assert printed(cells, "horseshoe", "max_se") == {
+        assert cell("table_3_1", "horseshoe", "max_se", p=100, n2=1) == {
+            "table": "table_3_1",
             "printed": 0.76,
             "printed_unit": 0.01,
             "printed_error": 0.0016,
@@ -294,7 +286,7 @@ class TestNormalMeans:
 class TestFigure22:
     @pytest.mark.parametrize("variance", [1.5, 4.0, 100.0])
     def test_divergence_of_one_normal_is_its_formula(self, variance):
-        value = figure_2_2._divergence(torch.zeros(4, 2), torch.full((4, 2), variance))
+        value = figure_2_2.divergence_of(torch.zeros(4, 2), torch.full((4, 2), variance))
         expected = 0.5 * (variance - 1.0 - math.log(variance))
         assert float(value) == pytest.approx(expected, rel=1e-4)
 
@@ -302,27 +294,76 @@ class TestFigure22:
     def test_divergence_is_that_of_the_expansion_where_all_units_are_active(self, d):
         """Without kinks of the activation the expansion is exact to first order."""
         generator = torch.Generator().manual_seed(2)
-        x = inputs_of(Design(), (10,), generator=generator)
+        x = torch.from_numpy(Design().inputs_of(10, np.random.default_rng(2)))
         params = init_params(NetworkConfig(30, hidden=(64, 32)), generator=generator)
         params["bias.1"] += 8.0
         params["bias.2"] += 48.0
         c = torch.tensor([[0.2, 0.3, 0.5]], dtype=torch.float64)
         terms = point_estimate_terms(layer_gradient_norms(params, x).double(), c)
         tau = inverse_distance(torch.tensor([d], dtype=torch.float64), terms)
-        sampled = figure_2_2.divergences(
-            layers_of(params), x, tau[:, None] * c, 5000, generator=generator
-        )
+        sampled = figure_2_2.divergences(layers_of(params), x, tau[:, None] * c, 5000, generator)
         # The standard error of 5,000 draws is 1 % of d at d = 0.03.
         assert math.sqrt(2.0 * float(sampled[0])) == pytest.approx(d, rel=0.04)
 
 
-def test_simulated_target_has_the_stated_moments():
-    design = Design(added=5)
-    x = inputs_of(design, (200_000,), generator=torch.Generator().manual_seed(0))
-    correlation = np.corrcoef(x[:, :3].numpy().T)
-    np.testing.assert_allclose(correlation[0], [1.0, 0.5, 0.25], atol=0.01)
-    assert float(mean_function(design, x, target=True).var()) == pytest.approx(4.0, rel=0.03)
-    assert design.amplitude == pytest.approx(6.596, abs=1e-3)
+@pytest.mark.parametrize(
+    ("design", "variance", "tolerance"),
+    [
+        (small_design(5), 4.0, 0.03),
+        (large_design(0, inputs=120, active=20), 3.0 * 0.32**2, 0.03),
+    ],
+)
+def test_simulated_target_has_the_stated_moments(design, variance, tolerance):
+    x = design.inputs_of(100_000, np.random.default_rng(0))
+    correlation = np.corrcoef(x[:, :3].T)
+    np.testing.assert_allclose(correlation[0], [1.0, 0.5, 0.25], atol=0.015)
+    assert float(design.mean(x, target=True).var()) == pytest.approx(variance, rel=tolerance)
+
+
+class TestFrame:
+    """A study of two methods with two values a split, one of which is lacking."""
+
+    @pytest.fixture
+    def study(self):
+        def compute(seed, *, n):
+            self.seeds.append(seed)
+            values = np.array([seed % 10 + 1.0, n])
+            return {Key("n = 1", "a", "b"): values, Key("n = 1", "c", "b"): values * np.nan}
+
+        self.seeds = []
+        return Study(
+            name="table-3.1",
+            title="A title",
+            source="a paper",
+            compute=compute,
+            sizes={"laptop": {"n": 4.0}},
+            splits={"laptop": 3},
+            printed=lambda key: {"printed": 2.0, "printed_n": 1},
+            statements=lambda values: [
+                Statement("a is small", [mean_part("a", values[Key("n = 1", "a", "b")])])
+            ],
+        )
+
+    def test_values_of_all_splits_make_rows_and_statements(self, study):
+        result = study.run("laptop", 2)
+        assert self.seeds == [2000, 2001, 2002]
+        (one,) = result.rows
+        assert one.value == pytest.approx(np.mean([1, 2, 3, 4, 4, 4])) and one.n_values == 6
+        assert one.printed_error == pytest.approx(np.std([1, 2, 3, 4, 4, 4], ddof=1))
+        assert result.statements[0].parts[0].n_values == 6
+        assert "c, n = 1, b: 6 of 6" in result.notes[-1] and "n 4.0" in result.notes[0]
+
+    def test_interrupted_run_resumes_after_its_splits(self, study, tmp_path):
+        parts = tmp_path / "parts.jsonl"
+        first = study.run("laptop", 0, Parts(parts), commit="abc")
+        lines = parts.read_text().splitlines()
+        parts.write_text("\n".join(lines[:2]) + "\n")
+        self.seeds.clear()
+        again = study.run("laptop", 0, Parts(parts), commit="abc")
+        assert self.seeds == [2]
+        assert again.rows == first.rows
+        study.run("laptop", 0, Parts(parts), commit="def")
+        assert self.seeds == [2, 0, 1, 2]
 
 
 class TestStorageAndReport:
@@ -333,7 +374,8 @@ class TestStorageAndReport:
             title="A title",
             source="a paper",
             tables=("table_3_1",),
-            run=lambda scale, seed: Result(),
+            compute=lambda seed: {},
+            sizes={},
             left_out="p = 10",
         )
         result = Result(
@@ -344,9 +386,7 @@ class TestStorageAndReport:
             reasons={"MLE": "not printed."},
             notes=["A note."],
         )
-        saved = results.save(
-            study, result, scale="smoke", seed=3, seconds=1.25, folder=tmp_path / "results"
-        )
+        saved = results.save(study, result, scale="smoke", seed=3, folder=tmp_path / "results")
         return study, saved, tmp_path
 
     def test_loaded_result_is_the_saved_one(self, stored):
@@ -429,129 +469,3 @@ def test_cpu_time_of_a_running_worker_is_counted():
         finally:
             worker.kill()
     assert of_worker >= 0.3
-
-
-class TestBatchedNetworks:
-    """The independent networks and sampler of table 2.1, against the package and known laws."""
-
-    WIDTHS = (3, 5, 4, 1)
-
-    @pytest.fixture
-    def problem(self):
-        generator = torch.Generator().manual_seed(0)
-        layers = networks.glorot(2, self.WIDTHS, generator=generator)
-        for layer in layers:
-            layer[..., -1] = 0.3 * torch.randn(layer.shape[:2], generator=generator)
-        x = torch.randn(2, 6, 3, generator=generator)
-        return layers, x
-
-    @staticmethod
-    def params_of(layers, i):
-        params = {}
-        for number, layer in enumerate(layers, start=1):
-            params[f"weight.{number}"] = layer[i, :, :-1]
-            params[f"bias.{number}"] = layer[i, :, -1]
-        return params
-
-    def test_output_and_gradient_norms_are_those_of_the_package(self, problem):
-        layers, x = problem
-        alpha = networks.gradient_norms(layers, x)
-        f = networks.output(layers, x)
-        for i in range(2):
-            params = self.params_of(layers, i)
-            np.testing.assert_allclose(f[i], forward(params, x[i]), atol=1e-6)
-            np.testing.assert_allclose(alpha[i], layer_gradient_norms(params, x[i]), rtol=1e-5)
-
-    def test_variances_of_the_output_are_those_of_the_package(self, problem):
-        layers, x = problem
-        sds = [0.1 + layer.abs() for layer in layers]
-        gains = networks.output_variances(layers, sds, x)
-        expected = layer_variances(self.params_of(layers, 1), self.params_of(sds, 1), x[1])
-        np.testing.assert_allclose(gains[1], expected, rtol=1e-5)
-
-    def test_prior_of_scales_is_that_of_the_package(self, problem):
-        layers, x = problem
-        alpha = networks.gradient_norms(layers, x)
-        states = torch.randn(2, 4, generator=torch.Generator().manual_seed(1)).double()
-        lam = torch.tensor([0.5, 3.0]).double()
-        b = torch.tensor([0.2, 0.7]).double()
-        weights = torch.full((6,), 1 / 6).double()
-        values = networks.pcp_log_prior(alpha, weights, lam, b)(states)
-        for i in range(2):
-            prior = point_estimate_scales(alpha[i], lam=float(lam[i]), noise_b=float(b[i]))
-            other = states[i : i + 1] + torch.tensor([[0.1, -0.3, 0.2, 0.5]]).double()
-            pair = torch.cat([states[i : i + 1], other])
-            many = networks.pcp_log_prior(
-                alpha[i : i + 1].expand(2, -1, -1), weights, lam[i].expand(2), b[i].expand(2)
-            )(pair)
-            expected = prior.log_density(pair)
-            # Densities are known up to a constant.
-            assert float(many[1] - many[0]) == pytest.approx(float(expected[1] - expected[0]))
-            assert float(many[0]) == pytest.approx(float(values[i]))
-
-    def test_training_in_a_batch_is_training_alone(self, problem):
-        layers, x = problem
-        y = x.sum(2)
-        config = networks.Training(max_epochs=15, batch_sizes=(8,))
-
-        def trained(part):
-            return networks.train(
-                [layer[part] for layer in layers],
-                x[part],
-                y[part],
-                config=config,
-                generator=torch.Generator().manual_seed(0),
-            )
-
-        both = trained(slice(0, 2))
-        first = trained(slice(0, 1))
-        # The batch holds all training rows, so that the order of rows does not matter.
-        for many, single in zip(both, first, strict=True):
-            np.testing.assert_allclose(many[0], single[0], atol=1e-5)
-        before = (networks.output(layers, x) - y).square().mean()
-        assert (networks.output(both, x) - y).square().mean() < before
-
-    def test_sampler_has_the_moments_of_a_linear_model(self):
-        """Without a hidden layer the posterior given sigma is normal; sigma is summed over."""
-        generator = torch.Generator().manual_seed(3)
-        chains = 200
-        x = torch.randn(1, 8, 2, generator=generator)
-        y = x[..., 0] - 0.5 * x[..., 1] + 0.3 * torch.randn(1, 8, generator=generator)
-        problem = networks.Problem(
-            [torch.zeros(chains, 1, 3)],
-            None,
-            x.expand(chains, -1, -1),
-            y.expand(chains, -1),
-            lambda state: -2.0 * (state - math.log(0.5)).square().sum(1),
-            lambda state: torch.ones_like(state[:, 1:]),
-        )
-        result = networks.sample(
-            problem,
-            x.expand(chains, -1, -1),
-            start=torch.full((chains, 2), math.log(0.5)).double(),
-            chains=networks.Chains(warmup=80, draws=80, leapfrog=6),
-            generator=generator,
-        )
-        design = torch.cat([x[0], torch.ones(8, 1)], 1).double().numpy()
-        labels = y[0].double().numpy()
-        grid = np.linspace(-3.0, 2.0, 301)
-        log_weights, means, variances = [], [], []
-        for log_sigma in grid:
-            noise = math.exp(2.0 * log_sigma)
-            marginal = design @ design.T + noise * np.eye(8)
-            misfit = labels @ np.linalg.solve(marginal, labels)
-            prior = -2.0 * (log_sigma - math.log(0.5)) ** 2
-            log_weights.append(prior - 0.5 * np.linalg.slogdet(marginal)[1] - 0.5 * misfit)
-            covariance = np.linalg.inv(design.T @ design / noise + np.eye(3))
-            means.append(design @ covariance @ design.T @ labels / noise)
-            variances.append(np.einsum("ij,jk,ik->i", design, covariance, design))
-        weights = np.exp(np.array(log_weights) - max(log_weights))
-        weights /= weights.sum()
-        mean = weights @ np.array(means)
-        variance = weights @ (np.array(variances) + np.array(means) ** 2) - mean**2
-        outputs = result.outputs.double().numpy()
-        # 200 independent chains and 8 rows: a false alarm in 20,000 runs at 4.5 standard errors.
-        error = outputs.mean(0).std(0, ddof=1) / math.sqrt(chains)
-        assert (np.abs(outputs.mean((0, 1)) - mean) < 4.5 * error).all()
-        np.testing.assert_allclose(outputs.reshape(-1, 8).var(0), variance, rtol=0.12)
-        assert 0.6 < float(result.acceptance.mean()) < 0.97

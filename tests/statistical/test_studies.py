@@ -17,7 +17,7 @@ pytestmark = pytest.mark.statistical
 
 FALSE_ALARM = 0.001  # of each study
 SEED = 0
-WITHOUT_DATA = (
+NAMES = (
     "figure-2.1",
     "table-3.1",
     "table-3.2",
@@ -27,7 +27,6 @@ WITHOUT_DATA = (
     "pnn-3.1",
     "pnn-5.1",
 )
-WITH_UCI_SETS = ("pnn-3.2", "pnn-3.3")
 
 
 def study_of(name):
@@ -63,24 +62,13 @@ def differing(result: Result, keys):
     return (columns | statements) & keys
 
 
-def assert_agrees(name):
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke_run_agrees_where_the_stored_result_does(name):
     keys = agreeing(latest(name).result)
     assert keys and not differing(study_of(name).run("smoke", SEED), keys)
 
 
-@pytest.mark.parametrize("name", WITHOUT_DATA)
-def test_smoke_run_agrees_where_the_stored_result_does(name):
-    assert_agrees(name)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", WITH_UCI_SETS)
-def test_smoke_run_on_uci_sets_agrees_where_the_stored_result_does(name, test_data, monkeypatch):
-    monkeypatch.setenv("BANDGAP_TEST_DATA", str(test_data))
-    assert_agrees(name)
-
-
-@pytest.mark.parametrize("name", WITHOUT_DATA)
+@pytest.mark.parametrize("name", NAMES)
 def test_numbers_that_are_twice_too_large_are_noticed(name):
     """The tests above can fail."""
     wrong = Fault(text="", factor=2.0).applied(study_of(name).run("smoke", SEED))

@@ -4,7 +4,7 @@ The noise of a trained network is the root mean square residual of the rows held
 stopping.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,10 +91,12 @@ def train_once(
     *,
     phase: str,
     frozen: Collection[int] = (),
+    rate_shares: Mapping[int, float] | None = None,
 ) -> NetworkPosterior:
     """Train from the source's weights on rows (features (n, p), gaps in eV).
 
-    Layers in `frozen`, counted from 1, stay fixed. `phase` is the label of the progress.
+    Layers in `frozen`, counted from 1, stay fixed; `rate_shares` are shares of the learning rate by
+    layer. `phase` is the label of the progress.
     """
     start = start_at_source(source, data, **config.scales, device=fitting.device)
     trained = train(
@@ -104,6 +106,7 @@ def train_once(
         config=config.training,
         generator=torch.Generator().manual_seed(fitting.seed),
         frozen=frozen,
+        rate_shares=rate_shares,
         phase=phase,
         progress=fitting.progress,
     )

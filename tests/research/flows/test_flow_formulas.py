@@ -22,7 +22,7 @@ from bandgap.research.flows.nonparametric import (
     log_density,
     weighted_loss,
 )
-from benchmarks.studies.flow_posteriors import base_draws
+from tests.research.flows.base_draws import base_draws
 
 Floats = np.ndarray
 

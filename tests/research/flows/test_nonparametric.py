@@ -10,7 +10,7 @@ from bandgap.inference.base_measure import BaseMeasure
 from bandgap.research.flows.nonparametric import (
     base_posterior,
 )
-from benchmarks.studies.flow_posteriors import base_draws
+from tests.research.flows.base_draws import base_draws
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -10,16 +10,14 @@ import pytest
 import torch
 
 from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.many_predictors import (
     GivenInclusion,
-    SpikeAndSlab,
     first_inclusion,
     followed,
     made_regression,
     select,
 )
-
-PRIOR = SpikeAndSlab()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,7 @@ def test_problem_has_the_stated_correlations_and_noise():
 
 
 def test_gradient_is_that_of_the_log_posterior(problem):
-    inclusion = first_inclusion(2, 200, PRIOR)
+    inclusion = first_inclusion(2, 200)
     beta = torch.randn(
         2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     ).requires_grad_()
@@ -57,7 +55,7 @@ def test_gradient_is_that_of_the_log_posterior(problem):
 def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_root(problem):
     beta = torch.linspace(-2, 2, 200, dtype=torch.float64)[None]
     rss = torch.tensor([[250.0]]).double()
-    updated = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
+    updated = followed(first_inclusion(1, 200), beta, rss, n=100, omega=1.0)
     for j in (0, 50, 100, 199):
         b = float(beta[0, j])
         slab = math.log(0.5) - 0.5 * math.log(2 * math.pi * 100) - b * b / 200
@@ -80,7 +78,7 @@ def test_selection_lands_in_the_measured_ranges_or_better(problem):
     |bhat - beta| up to 1.7, the first predictor alone selected. Test errors were measured as 3.6 to
     4.2 where the truth's own are 2.5 to 3.0: up to 1.44 times these.
     """
-    selected = select(problem, seed=1)
+    selected = select(problem, SgldConfig(1e-3), iterations=20_000, seed=1)
     rho = selected.rho.mean(0)
     assert float((selected.beta.mean(0) - problem.truth).norm()) < 1.7
     assert float(rho[0]) > 0.99 and float(rho[1:].max()) < 0.5
@@ -88,13 +86,6 @@ def test_selection_lands_in_the_measured_ranges_or_better(problem):
     assert float(selected.test_error.mean()) < 1.44 * truth
 
 
-def test_selection_by_mini_batches_finds_the_first_predictor(problem):
-    selected = select(problem, chains=2, iterations=1500, batch_size=25, seed=2)
-    assert float(selected.beta.mean(0)[0]) > 1.5 and int(selected.rho.mean(0).argmax()) == 0
-
-
-def test_chain_that_diverged_is_left_out_and_named(problem):
-    config = HamcmcSaConfig(0.05)
-    selected = select(problem, chains=4, iterations=400, sampler=config, seed=0)
-    assert 0 < len(selected.diverged) < 4
-    assert len(selected.beta) == 4 - len(selected.diverged)
+def test_chain_that_diverged_is_left_out(problem):
+    selected = select(problem, HamcmcSaConfig(0.05), iterations=400, seed=0)
+    assert 0 < len(selected.beta) < 4

@@ -48,6 +48,25 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
     assert posterior.sigma_eV[0, 0] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-4)
 
 
+def test_hidden_layers_move_less_at_a_smaller_share_of_the_rate(source, data):
+    """The first steps of Adam are as long as the learning rate."""
+    start = source.params["weight.1"]
+    training = TrainingConfig(max_epochs=1, l1=0.0, l2=0.0)
+    moves = [
+        (
+            fit(
+                source,
+                data,
+                FineTuneConfig(training=training, hidden_rate_share=share),
+                Fitting(0, device="cpu"),
+            ).theta_hat_1[:, :-1]
+            - start
+        ).abs()
+        for share in (1.0, 0.1)
+    ]
+    assert float(moves[1].max()) == pytest.approx(0.1 * float(moves[0].max()), rel=0.01)
+
+
 def test_without_learning_predictions_are_those_of_the_source(source, data):
     training = TrainingConfig(max_epochs=1, learning_rate=1e-12)
     posterior = fit(
