@@ -79,7 +79,9 @@ def test_table_has_a_button_for_its_csv_below_it_without_the_pictures() -> None:
             table, "scales.csv", alt="Scales of the layers", pictures=["data:,"]
         )
 
-    at = AppTest.from_function(page).run()
+    at = AppTest.from_function(page)
+    at.session_state["workspace"] = "a workspace"
+    at.run()
     assert not at.exception
     elements = [element.type for element in at.main]
     assert elements.index("dataframe") < elements.index("download_button")

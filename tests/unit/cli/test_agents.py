@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def talk(readable: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[Any, list[
             tools = (await client.list_tools()).tools
             return tools, [await client.call_tool(*call) for call in calls]
 
-    return anyio.run(session)
+    with ThreadPoolExecutor(1) as pool:  # the tests in a browser run an event loop in this thread
+        return pool.submit(anyio.run, session).result()
 
 
 def texts_of(answer: Any) -> list[str]:
