@@ -74,10 +74,10 @@ def draw() -> None:
             st.caption("Open this address again after the login, which leads to Home.")
         return
     if person and (secret := session.take_link()):
-        database = stores.all_workspaces().database
+        database = stores.whole_library().database
         session.switch_workspace(open_link(database, secret, person) or secret)
     session.start(
-        exists=partial(has_workspace, stores.all_workspaces()),
+        exists=partial(has_workspace, stores.whole_library()),
         may_open=stores.may_open,
         on_new=stores.open_workspace,
     )
@@ -97,7 +97,7 @@ def draw() -> None:
 
 
 try:
-    with stores.all_workspaces().database.kept_open():  # one connection for all that is read
+    with stores.whole_library().database.kept_open():  # one connection for all that is read
         draw()
 except BandgapError as error:
     frame.problem(error)

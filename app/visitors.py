@@ -25,7 +25,7 @@ def person() -> str | None:
     return _person(st.user.to_dict())
 
 
-def person_of(request: Request) -> str | None:
+def sender_of(request: Request) -> str | None:
     """Return the visitor who sends a request, as `person` does."""
     user = gather_user_info(request.headers)
     if get_secrets_auth_section():

@@ -66,11 +66,13 @@ def space() -> None:
     st.subheader("Disk space and limits", anchor=False)
     usage = workspace_usage(stores.library(), session.workspace())
     visitor = visitors.person() or person_of(stores.library().database, session.workspace())
-    person = person_usage(stores.library(), visitor)
+    of_visitor = person_usage(stores.library(), visitor)
     cache = stores.home().cache
-    if person.is_near_quota:
-        st.warning(f"You have used {words.size(person.used)} of {words.size(person.quota)}.")
-    limit = f"may take {words.size(person.quota)}" if person.quota else "has no quota"
+    if of_visitor.is_near_quota:
+        st.warning(
+            f"You have used {words.size(of_visitor.used)} of {words.size(of_visitor.quota)}."
+        )
+    limit = f"may take {words.size(of_visitor.quota)}" if of_visitor.quota else "has no quota"
     st.write(
         f"This workspace takes {words.size(usage.uploads)} of uploaded files and "
         f"{words.size(usage.runs)} of runs; the descriptors that all workspaces share take "

@@ -51,7 +51,7 @@ def describe(
     from bandgap.runs.stored import load_run
 
     loaded = load_run(run)
-    typer.echo(model_card(run, loaded.manifest, loaded.domain))
+    typer.echo(model_card(loaded.folder, loaded.manifest, loaded.domain))
 
 
 @takes_zipped_run("run")

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import importlib.util
 import ipaddress
 import secrets
 import socket
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from bandgap.foundation.errors import ConfigError, printable
-from bandgap.foundation.extras import not_installed
+from bandgap.foundation.extras import package
 from bandgap.jobs.service.tokens import (
     MIN_LENGTH,
     check_proxy,
@@ -184,8 +183,7 @@ def read_login(file: Path) -> dict[str, Any]:
             f"{file}: no settings of a login ({error}). Accepted: TOML with a table [auth] of "
             f"{', '.join(LOGIN_SETTINGS)}; cookie_secret has at least {MIN_LENGTH} characters."
         ) from error
-    if importlib.util.find_spec("authlib") is None:
-        raise not_installed("--login", "authlib", extra="login")
+    package("authlib", extra="login", user="--login")
     return texts
 
 

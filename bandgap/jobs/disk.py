@@ -129,10 +129,15 @@ class PersonUsage:
 
 def person_usage(store: Store, person: str) -> PersonUsage:
     """Return what a person uses, and may use by `set_quota` or `quota_bytes`."""
-    row = store.database.row("SELECT n_bytes FROM quota WHERE person = ?", person)
-    quota = quota_bytes() if row is None else int(row["n_bytes"])
     ids = own_workspaces(store.database, person)
-    return PersonUsage(person, sum(workspace_usage(store, one).total for one in ids), quota)
+    used = sum(workspace_usage(store, one).total for one in ids)
+    return PersonUsage(person, used, quota_of(store, person))
+
+
+def quota_of(store: Store, person: str) -> int:
+    """Return the quota of one person in bytes; 0 means no limit."""
+    row = store.database.row("SELECT n_bytes FROM quota WHERE person = ?", person)
+    return quota_bytes() if row is None else int(row["n_bytes"])
 
 
 def set_quota(store: Store, person: str, n_bytes: int) -> None:
@@ -152,9 +157,10 @@ def check_quota(store: Store, workspace: str, *, adding: int = 0) -> None:
             f"{kept_free / GIGABYTE:.2f} GB are kept free. Free some disk space: delete what is no "
             "longer needed and empty the bin (page Data), or ask who runs this server."
         )
-    usage = person_usage(store, person_of(store.database, workspace))
-    if not usage.quota:
+    person = person_of(store.database, workspace)
+    if not quota_of(store, person):
         return
+    usage = person_usage(store, person)
     line = (
         f"What is yours takes {usage.used / GIGABYTE:.2f} GB of at most "
         f"{usage.quota / GIGABYTE:g} GB"

@@ -84,14 +84,15 @@ def keys_of(records: Sequence[StructureRecord]) -> SourceKeys:
 
 def overlap(keys: SourceKeys, records: Sequence[StructureRecord]) -> Overlap:
     """Count the structures in the source data, and those with a molecule in the source data."""
-    structures, of_molecules = set(keys.structures.tolist()), set(keys.molecules.tolist())
+    known_structures = set(keys.structures.tolist())
+    known_molecules = set(keys.molecules.tolist())
     n_structures = 0
     n_with_molecule = 0
     for record in records:
         if record.atoms is None:
             continue
-        n_structures += structure_key(record) in structures
-        n_with_molecule += not of_molecules.isdisjoint(molecule_keys(record.atoms).tolist())
+        n_structures += structure_key(record) in known_structures
+        n_with_molecule += not known_molecules.isdisjoint(molecule_keys(record.atoms).tolist())
     return Overlap(len(records), n_structures, n_with_molecule)
 
 

@@ -45,7 +45,8 @@ def local_folder(path: Path) -> Path:
             listed = hub.snapshot_download(repository, **files, dry_run=True)
             if sum(file.file_size for file in listed) > RUN_ARCHIVES.limits.max_archive_bytes:
                 raise ValueError("its files are larger than those of any run")
-            files["revision"] = listed[0].commit_hash if listed else files["revision"]
+            if listed:
+                files["revision"] = listed[0].commit_hash  # of the files whose sizes are known
         return Path(hub.snapshot_download(repository, **files))
 
 

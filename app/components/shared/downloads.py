@@ -112,7 +112,8 @@ def file_button(
 
     The suffix of its name determines the MIME type.
     """
-    workspace, person = session.workspace(), visitors.person()
+    workspace = session.workspace()
+    person = visitors.person()
 
     def make_checked() -> bytes:
         stores.checked_access(workspace, person)

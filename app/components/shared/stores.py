@@ -54,16 +54,16 @@ def library() -> Library:
     return _stores(os.environ.get("BANDGAP_HOME", ""), not may_write())[1]
 
 
-def all_workspaces() -> Library:
-    """Return the library for what decides who opens which workspace."""
+def whole_library() -> Library:
+    """Return the library without regard to what the visitor may open, for what decides that."""
     return _stores(os.environ.get("BANDGAP_HOME", ""), False)[1]
 
 
 def access(workspace: str, person: str | None) -> bool | None:
     """Return whether a visitor may change a workspace, None where it is not theirs to see."""
-    return (
-        None if person is None else people.may_write(all_workspaces().database, workspace, person)
-    )
+    if person is None:
+        return None
+    return people.may_write(whole_library().database, workspace, person)
 
 
 def may_open(workspace: str) -> bool:
@@ -90,10 +90,10 @@ def may_write() -> bool:
 
 def checked_access(workspace: str, person: str | None) -> bool:
     """Return whether a visitor may change a workspace; raises InputError if it is not theirs."""
-    may_write = access(workspace, person)
-    if may_write is None:
+    is_writable = access(workspace, person)
+    if is_writable is None:
         raise InputError("This workspace is no longer open to you. Open another one on Home.")
-    return may_write
+    return is_writable
 
 
 def datasets() -> dict[str, Dataset]:
@@ -106,7 +106,7 @@ def open_workspace(workspace: str) -> None:
 
     A failure to write is only logged, as the local user can still read the pages.
     """
-    library = all_workspaces()
+    library = whole_library()
     try:
         with library.database.writing():
             workspaces.open_workspace(library, workspace)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.visitors import person_of
+from app.visitors import sender_of
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import open_home, shapes_path
@@ -33,8 +33,9 @@ def picture(request: Request) -> Response:
     It needs access to the workspace of the data set.
     """
     try:
-        home, dataset = open_home(), request.path_params["dataset"]
-        if not may_open_dataset(database_at(home.database), dataset, person_of(request)):
+        home = open_home()
+        dataset = request.path_params["dataset"]
+        if not may_open_dataset(database_at(home.database), dataset, sender_of(request)):
             return Response(status_code=404)
         path = shapes_path(home, dataset)
         shape = load_shape(path, int(request.path_params["row"]))

@@ -29,7 +29,7 @@ def other_workspaces() -> Sequence[WorkspaceSummary]:
 
     The local user can open all.
     """
-    library = stores.all_workspaces()
+    library = stores.whole_library()
     person = visitors.person()
     if person:
         ids = people.workspaces_of_person(library.database, person)
@@ -51,30 +51,29 @@ def workspaces_section() -> None:
     current = session.workspace()
     name = workspace_name(stores.library(), current)
     called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    person = visitors.person()
-    is_owner = bool(person) and person == people.owner_of(stores.library().database, current)
+    owner = people.owner_of(stores.library().database, current)
+    is_owner = bool(owner) and owner == visitors.person()
     share = ", share it" if is_owner else ""
     with st.expander(f"{called} (rename it{share}, open another, start a new one)"):
         rename = partial(rename_workspace, stores.library(), current)
         edited_text("Name", name, rename, key="workspace-name")
         if is_owner:
-            _shared_links(current)
+            _shared_links(current, owner)
         start_button()
         _rows(other_workspaces())
 
 
-def _shared_links(workspace: str) -> None:
+def _shared_links(workspace: str, owner: str) -> None:
     """Offer links that let other people in, and the withdrawal of each."""
     database = stores.library().database
-    person = people.owner_of(database, workspace)
-    st.caption("Only you open this workspace, and the people of a link that you give away.")
+    st.caption("Only you can open this workspace, and those to whom you give a link.")
     with frame.row():
         reading, writing = (
             st.button(f"New link for {purpose}", icon=":material/link:")
             for purpose in ("reading", "writing")
         )
     if reading or writing:
-        secret = people.share(database, workspace, person, may_write=writing)
+        secret = people.share(database, workspace, owner, may_write=writing)
         st.caption("Copy this link now: it is shown once.")
         st.code(f"{st.context.url}?share={secret}", wrap_lines=True)
     for link in people.links(database, workspace):
@@ -83,7 +82,7 @@ def _shared_links(workspace: str) -> None:
             users = words.count(link.users, "user")
             st.markdown(f"For {purpose}, of {words.moment(link.created)}: {users}", width="content")
             if st.button("Withdraw", key=f"withdraw-{link.digest}"):
-                carry_out(partial(people.withdraw, database, workspace, person, link.digest))
+                carry_out(partial(people.withdraw, database, workspace, owner, link.digest))
 
 
 def unknown_workspace() -> None:
@@ -112,7 +111,7 @@ def unknown_workspace() -> None:
 
 def _claim_button(workspace: str) -> None:
     """Offer a workspace that belongs to nobody to the person who has its address."""
-    library = stores.all_workspaces()
+    library = stores.whole_library()
     person = visitors.person()
     if not person or not has_workspace(library, workspace):
         return

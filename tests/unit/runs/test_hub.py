@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import bandgap
+from bandgap.cli import app
 from bandgap.evaluation.calibrators import FILE as CALIBRATOR
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.runs.stored import DRAWS
@@ -69,6 +71,8 @@ def test_run_is_uploaded_with_its_card_and_predicts_from_there_also_offline(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert np.array_equal(bandgap.predict_run(RUN, world.records).mean_eV, expected)
     assert not (bandgap.load_run(RUN).folder / "README.md").exists()
+    described = CliRunner().invoke(app, ["describe", RUN])
+    assert described.exit_code == 0 and "## Not for" in described.output
 
 
 def test_run_whose_draws_were_changed_is_refused(
