@@ -118,7 +118,6 @@ def parsed_quota(text: str, *, given_as: str) -> int:
 class PersonUsage:
     """Bytes that the workspaces of a person take, and the quota; 0 is none."""
 
-    person: str
     used: int
     quota: int
 
@@ -131,7 +130,7 @@ def person_usage(store: Store, person: str) -> PersonUsage:
     """Return what a person uses, and may use by `set_quota` or `quota_bytes`."""
     ids = own_workspaces(store.database, person)
     used = sum(workspace_usage(store, one).total for one in ids)
-    return PersonUsage(person, used, quota_of(store, person))
+    return PersonUsage(used, quota_of(store, person))
 
 
 def quota_of(store: Store, person: str) -> int:

@@ -24,13 +24,14 @@ from bandgap.sources.cards import NO_SOURCE
 START_S: Final = 5.0  # a new process, its imports and writing the result
 LAST_RUNS: Final = 5
 PAST_JOBS: Final = 60
-# Seconds to describe a structure, and each of its atoms.
-FEATURES_S: Final = (0.004, 0.0002)
-POTENTIALS_S: Final = {"chgnet": (0.012, 0.0006), "sevennet": (0.025, 0.0025)}
+# Seconds to describe a structure, and each of its atoms: between those of fast and slow processors,
+# which differ by four in the products of a potential.
+FEATURES_S: Final = (0.004, 0.0003)
+POTENTIALS_S: Final = {"chgnet": (0.012, 0.0013), "sevennet": (0.025, 0.005)}
 LEVELS_S: Final = {
     "none": (0.0, 0.0),
     METHOD: (0.0, 0.0015),
-    MOLECULES: (0.09, 0.0),
+    MOLECULES: (0.12, 0.0),
     HUECKEL: (0.005, 0.0002),
 }
 CRYSTAL_LEVELS_S: Final = (0.0, 0.04)
@@ -121,7 +122,8 @@ class JobTimes:
         key, n, structure_s = self._features(payload)
         n_new = max(n - self._described.get(key, 0), 0)
         fit_s = method.cost.seconds(request.n or 0, chain_iterations(request.settings))
-        return request.method, START_S + n_new * structure_s + fit_s
+        described_s = n_new * structure_s / self._system.cores
+        return request.method, START_S + described_s + fit_s
 
     def _features(self, payload: Mapping[str, Any]) -> tuple[object, int, float]:
         """Return data and features of a transfer, and its structures with the seconds of each."""

@@ -23,6 +23,7 @@ from bandgap.runs.run_domain import judge_rows
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
 MIN_DRAWS = 4  # draws of every chain that R-hat needs
+N_TRACED = 3  # structures whose predictions are stored draw by draw
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities
 
 # Name: whether its trace is a logarithm.
@@ -115,17 +116,22 @@ def conformal_figures(
     }
 
 
-def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
-    """Return the largest R-hat and smallest bulk ESS of means (chain, draw, n) by member."""
+def prediction_chains(
+    means: Floats, ids: Sequence[str], *, members: int
+) -> tuple[dict[str, float], dict[str, Floats]]:
+    """Return how well chains agree on means (chain, draw, n) of structures, and the worst traces.
+
+    The figures are the largest R-hat and the smallest bulk ESS by member, the traces (chain, draw)
+    those of the structures with the largest R-hat. Both are empty for too few chains or draws.
+    """
     if means.shape[0] < 2 * members or means.shape[1] < MIN_DRAWS:
-        return {}
+        return {}, {}
     means_by_member = np.split(means, members)
-    return {
-        f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(draws).max()) for draws in means_by_member),
-        f"ess_{RHAT_NAME}": min(
-            float(diagnostics.ess_bulk(draws).min()) for draws in means_by_member
-        ),
-    }
+    rhat = np.max([diagnostics.rhat(draws) for draws in means_by_member], 0)
+    ess = min(float(diagnostics.ess_bulk(draws).min()) for draws in means_by_member)
+    figures = {f"rhat_{RHAT_NAME}": float(rhat.max()), f"ess_{RHAT_NAME}": ess}
+    worst = np.argsort(-rhat)[:N_TRACED]
+    return figures, {f"trace.gap of {ids[row]} (eV)": means[..., row] for row in worst}
 
 
 def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:

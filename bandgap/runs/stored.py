@@ -7,6 +7,7 @@ the run is loaded, as a self-check.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,6 +109,7 @@ def save_run(
     manifest: Mapping[str, Any],
     references: Sequence[StructureRecord],
     baseline_eV: NDArray[np.float64] | None = None,
+    traces: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
 ) -> None:
     """Write a run to a folder.
 
@@ -124,13 +126,15 @@ def save_run(
         Training structures, of which the first `N_REFERENCES` become reference structures.
     baseline_eV
         Baseline of `references`, (n,), in eV, if the run has one.
+    traces
+        Draws (chain, draw) by name, stored with the diagnostics.
     """
     folder.mkdir(parents=True, exist_ok=True)
     arrays, plain = stored_fields(posterior)
     save_arrays(arrays, folder / DRAWS)
     save_fields(domain, folder / DOMAIN)
     save_arrays(_arrays_of(posterior.summaries(), np.float64), folder / SUMMARIES)
-    record = _arrays_of(posterior.diagnostics.record, np.float32)
+    record = _arrays_of({**posterior.diagnostics.record, **traces}, np.float32)
     if record:
         save_arrays(record, folder / RECORD)
     reference_records = list(references[:N_REFERENCES])

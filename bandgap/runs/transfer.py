@@ -32,7 +32,7 @@ from bandgap.foundation.machine import peak_memory_bytes
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.foundation.requests import checked_keywords
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
-from bandgap.posterior import Posterior
+from bandgap.posterior import Floats, Posterior
 from bandgap.posterior.layer_parts import LayerCorrection, layer_correction
 from bandgap.posterior.metals import sampled_part
 from bandgap.predictions.conformal import ConformalScores, too_few
@@ -53,7 +53,7 @@ from bandgap.runs.results import (
     far_figures,
     figures_of,
     grouped_diagnostics,
-    prediction_rhat,
+    prediction_chains,
     table_predictions,
 )
 from bandgap.runs.run_domain import fit_run_domain
@@ -130,6 +130,7 @@ class HeldOutResult:
     predictions: Predictions | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     rhat: dict[str, float] = field(default_factory=dict)
+    traces: dict[str, Floats] = field(default_factory=dict)
     far: dict[str, float] = field(default_factory=dict)
     correction: LayerCorrection | None = None
 
@@ -471,6 +472,7 @@ def report(
             manifest=manifest,
             references=train.records,
             baseline_eV=train.baseline_eV,
+            traces=result.traces,
         )
         save_known(new_folder, tables.structures, n_learned=tables.n_learned)
 
@@ -499,10 +501,12 @@ def held_out_result(
         level_of_theory=prepared.theory_level,
         conformal=conformal,
     )
+    rhat, traces = prediction_chains(sampled_means_eV, test.ids, members=posterior.n_members)
     return HeldOutResult(
         predictions,
         metrics=figures_of(draws, predictions, test.gaps_eV),
-        rhat=prediction_rhat(sampled_means_eV, members=posterior.n_members),
+        rhat=rhat,
+        traces=traces,
         far=far_figures(posterior, test.inputs),
         correction=layer_correction(
             sampled,

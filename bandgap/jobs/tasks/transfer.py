@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bandgap.foundation.errors import Cancelled
+from bandgap.foundation.machine import cores
 from bandgap.jobs import resuming
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.more_draws import copy_checkpoints, keep_last_checkpoint
@@ -28,7 +29,7 @@ def transfer(work: Work) -> dict[str, Any]:
 
     job = work.job
     library = work.library
-    request = TransferRequest.of(job.payload["request"])
+    request = TransferRequest.of(job.payload["request"]).changed(n_jobs=cores())
     dataset = work.dataset
     licence = str(dataset.labels.get("source", "")) if dataset.origin in DEMOS else ""
     data = labelled_set(library, dataset, request, licence=licence, progress=work.progress)

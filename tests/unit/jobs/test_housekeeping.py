@@ -174,4 +174,4 @@ def test_quota_of_a_person_counts_all_own_workspaces_and_can_be_raised(
         library.add_dataset(OTHER, "too much", files=[("c", bytes(2_000))])
     set_quota(library, "ada@x.org", 20_000)
     library.add_dataset(OTHER, "with more", files=[("c", bytes(2_000))])
-    assert person_usage(library, "ada@x.org") == PersonUsage("ada@x.org", 11_000, 20_000)
+    assert person_usage(library, "ada@x.org") == PersonUsage(11_000, 20_000)

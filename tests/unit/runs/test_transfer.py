@@ -7,11 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import Calibrator, save_calibrator
 from bandgap.evaluation.heldout import figures_at, load_heldout
 from bandgap.foundation.errors import Cancelled
+from bandgap.inference.diagnostics import rhat
 from bandgap.predictions.store import load_predictions
 from bandgap.predictions.table import COLUMNS, DOMAIN_P
 from bandgap.runs.prediction import predict_run
@@ -114,6 +116,19 @@ def test_diagnostics_are_flat_and_grouped_by_quantity(manifest):
     assert sum(figures["c_mean"]) == pytest.approx(1.0)
     assert len(figures["c_sd"]) == 3
     assert figures["warnings"] == manifest["warnings"]
+
+
+def test_predictions_on_which_chains_agree_least_are_stored_draw_by_draw(bayes, manifest):
+    record = load_file(bayes / "diagnostics.safetensors")
+    traces = {name: draws for name, draws in record.items() if name.startswith("trace.gap of ")}
+    assert len(traces) == 3 < len(manifest["split"]["test"])
+    worst = max(float(rhat(draws)) for draws in traces.values())
+    assert worst == pytest.approx(manifest["diagnostics"]["rhat"]["predictions"], rel=1e-4)
+    with (bayes / "predictions.csv").open(encoding="utf-8") as file:
+        means = {row["id"]: float(row["mean_eV"]) for row in csv.DictReader(file)}
+    for name, draws in traces.items():
+        structure = name.removeprefix("trace.gap of ").removesuffix(" (eV)")
+        assert draws.mean() == pytest.approx(means[structure], abs=1e-3)
 
 
 def test_warnings_of_chains_that_have_not_agreed_stand_in_the_manifest(manifest):
