@@ -29,6 +29,7 @@ SESSIONS = 10
 # A run of hours, which is cancelled at the end.
 LONG = {"sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}}
 MOST_S = 1.5  # 95th percentile beside two trainings, where BANDGAP_QUIET_CORES is set
+READING_S = (5.0, 15.0)  # of a person between two pages, while trainings run
 GROWTH_MB = 40.0  # between the halves of a run; caches of figures may still grow
 
 
@@ -61,14 +62,14 @@ def _command(process: Path) -> str:
 def visits_of(
     address: str, choices: dict[str, str], *, number: int, until: float
 ) -> list[tuple[str, Visit]]:
-    """Visit pages in a random order over one connection, with a pause after each."""
+    """Visit pages in a random order over one connection, and read each for `READING_S`."""
     generator = random.Random(f"{SEED} {number}")
     visits = []
     with connected(address) as session:
         while time.monotonic() < until:
             title = generator.choice(list(PAGES))
             visits.append((title, session.visit(PAGES[title], **choices)))
-            time.sleep(generator.uniform(0.5, 3.0))
+            time.sleep(generator.uniform(*READING_S))
     return visits
 
 
