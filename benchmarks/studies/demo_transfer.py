@@ -27,6 +27,7 @@ from benchmarks.studies.fits import (
     AnyMethod,
     compared,
     coverage_of,
+    data_of,
     demo_data,
     figures_of,
     fitted,
@@ -106,17 +107,16 @@ def on_demo(
     seed: int,
     *,
     methods: Mapping[str, AnyMethod],
-    crystals: int,
     sizes: tuple[int, ...],
     n_test: int,
     level: float = 0.9,
-    hidden: Sequence[int] = (),
     brief: bool = False,
+    **target: Any,
 ) -> Values:
-    """Fit methods to a split of the demo's crystals, with its source or one of other widths."""
+    """Fit methods to a split of the demo's crystals, or of others, which `target` names."""
     return compared(
         seed,
-        data=demo_data(crystals, tuple(hidden)),
+        data=data_of(**target),
         methods=methods,
         sizes=sizes,
         n_test=n_test,
@@ -182,12 +182,23 @@ def on_soups(values: Values) -> list[Statement]:
     ]
 
 
-def all_layers(seed: int, *, crystals: int, **size: Any) -> Values:
+def all_layers(
+    seed: int, *, sizes: tuple[int, ...], n_test: int, brief: bool = False, **target: Any
+) -> Values:
     """Fit methods of all layers, and the line of the source alone, for growing targets."""
-    values = on_demo(seed, crystals=crystals, methods=ALL_LAYERS | ABLATION, level=0.95, **size)
-    for n in size["sizes"]:
-        train, test = split_of(demo_data(crystals), n=n, n_test=size["n_test"], seed=seed)
-        errors = line_of_source(demo_data(crystals).source, train, test.features) - test.gaps_eV
+    values = on_demo(
+        seed,
+        methods=ALL_LAYERS | ABLATION,
+        sizes=sizes,
+        n_test=n_test,
+        level=0.95,
+        brief=brief,
+        **target,
+    )
+    data = data_of(**target)
+    for n in sizes:
+        train, test = split_of(data, n=n, n_test=n_test, seed=seed)
+        errors = line_of_source(data.source, train, test.features) - test.gaps_eV
         values[Key(f"n = {n}", LINE, MSE)] = (errors**2).mean()
     return values
 
@@ -231,10 +242,10 @@ def on_all_layers(values: Values) -> list[Statement]:
 
 
 def shares(
-    seed: int, *, crystals: int, sizes: tuple[int, ...], n_test: int, brief: bool = False
+    seed: int, *, crystals: int | str, sizes: tuple[int, ...], n_test: int, brief: bool = False
 ) -> Values:
     """Fit BTL-PCP-PE to growing targets; return the posterior of c, and predictions."""
-    data = demo_data(crystals)
+    data = data_of(crystals)
     values: Values = {}
     for n in sizes:
         train, test = split_of(data, n=n, n_test=n_test, seed=seed)
@@ -419,9 +430,18 @@ def strained(records: Sequence[StructureRecord], sd: float, *, seed: int) -> lis
 
 
 STUDIES = (
-    study_of("figure-2.3", all_layers, statements=on_all_layers, draw=draw_curves(MSE, "n")),
-    study_of(
-        "figure-2.4", shares, printed=printed_share, statements=on_shares, draw=draw_predictions
+    *(
+        study_of(name, all_layers, statements=on_all_layers, draw=draw_curves(MSE, "n"))
+        for name in (
+            "figure-2.3",
+            "figure-2.3-megnet",
+            "figure-2.3-organic",
+            "figure-2.3-perovskites",
+        )
+    ),
+    *(
+        study_of(name, shares, printed=printed_share, statements=on_shares, draw=draw_predictions)
+        for name in ("figure-2.4", "figure-2.4-organic", "figure-2.4-perovskites")
     ),
     study_of(
         "table-3.6", partial(on_demo, methods=LAST_LAYERS, level=0.95), statements=on_last_layers

@@ -245,11 +245,11 @@ def errors_of(reading: str, method: str, theta: Floats, field: Field) -> Values:
     return values
 
 
-def printed_of_samplers(key: Key) -> Mapping[str, Any]:
-    """Return the printed number of tables 4.1 to 4.3 for 10,000 sites."""
+def printed_of_samplers(key: Key, n: int) -> Mapping[str, Any]:
+    """Return the printed number of tables 4.1 to 4.3 for n sites."""
     if key.method not in (*CONFIGS, "SGRLD", "NNGP") or key == ACCEPTED:
         return {}
-    place = {"n": 10_000, "algorithm": key.method, "parameter": key.setting}
+    place = {"n": n, "algorithm": key.method, "parameter": key.setting}
     return cell(TABLES[key.quantity], "mean", "monte_carlo_se", **place)
 
 
@@ -400,6 +400,9 @@ def on_optimisers(values: Values) -> list[Statement]:
 
 
 STUDIES = (
-    study_of("table-4.1", samplers, printed=printed_of_samplers, statements=on_samplers),
+    *(
+        study_of(name, samplers, printed=partial(printed_of_samplers, n=n), statements=on_samplers)
+        for name, n in (("table-4.1", 10_000), ("table-4.1-large", 100_000))
+    ),
     study_of("table-C.1", optimisers, printed=printed_of_optimisers, statements=on_optimisers),
 )

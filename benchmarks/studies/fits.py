@@ -1,34 +1,43 @@
 """Methods of the registry fitted to random rows of a table, and tested on others."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.datasets.demo import (
-    DemoSet,
     demo_source_folder,
     inorganic_source_folder,
     load_demo,
     load_inorganic,
 )
+from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import Table, learnable
+from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.evaluation.metrics import coverage, nll_mixture
 from bandgap.foundation.config import from_dict
+from bandgap.foundation.progress import no_progress
+from bandgap.networks.graph_config import GraphConfig
 from bandgap.posterior import Floats, Posterior
+from bandgap.sources.graph_training import body_of_source
 from bandgap.sources.model import SourceConfig, SourceModel
+from bandgap.sources.no_source import labelled_elements
 from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
 from bandgap.sources.stored import load_source
+from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.shared.method import Fitting
+from benchmarks.crystals import LABEL, SETS, labelled_of
+from benchmarks.oe62 import MOLECULES
 from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.study import Key, Values
+from benchmarks.studies.uci_networks import data_folder
 
 AnyMethod = tuple[str, Mapping[str, Any]]  # name in the registry, settings
 
@@ -67,40 +76,78 @@ class Data:
     table: Table
 
 
+def data_of(crystals: int | str, hidden: Sequence[int] = (), network: str = "perceptron") -> Data:
+    """Return so many crystals of the demo, or the set of this name, with a source."""
+    if isinstance(crystals, str):
+        return real_data(crystals)
+    return demo_data(crystals, tuple(hidden), network)
+
+
 @cache
-def demo_data(n: int, hidden: tuple[int, ...] = ()) -> Data:
+def demo_data(n: int, hidden: tuple[int, ...] = (), network: str = "perceptron") -> Data:
     """Return the source of the demo and its first n crystals.
 
-    `hidden` are the widths of another source, which is trained on the demo's molecules.
+    With `hidden`, the widths of hidden layers, the source is another one, trained on the demo's
+    molecules: a perceptron on the same descriptor, or with "megnet" one on a graph network.
     """
-    data = _data(demo_source_folder(), load_demo("crystals"), n)
+    shipped = load_source(demo_source_folder())
+    crystals = load_demo("crystals")
+    target = crystals.records[:n], crystals.gaps_eV[:n]
     if not hidden:
-        return data
-    molecules = _data(demo_source_folder(), load_demo("molecules"), None).table
-    source = train_source(
-        molecules.features,
-        molecules.gaps_eV,
-        descriptor=data.source.descriptor,
-        config=SourceConfig(hidden),
-        data=(),
-        elements=(),
-        seed=0,
-        device="cpu",
-    )
-    return Data(source, data.table)
+        return _data(shipped, target)
+    molecules = load_demo("molecules")
+    labelled = molecules.records, molecules.gaps_eV
+    config = SourceConfig(hidden)
+    descriptor = shipped.descriptor
+    if network == "megnet":
+        graph = GraphConfig(tuple(labelled_elements(*labelled)))
+        trained = body_of_source(*labelled, graph, config=config, seed=0, device="cpu")
+        descriptor = DescriptorConfig(graph=trained.body)
+    return _data(_trained(labelled, descriptor, config), target)
 
 
 @cache
 def inorganic_data() -> Data:
     """Return the source of the inorganic demo and its target."""
-    return _data(inorganic_source_folder(), load_inorganic("target"), None)
+    target = load_inorganic("target")
+    return _data(load_source(inorganic_source_folder()), (target.records, target.gaps_eV))
 
 
-def _data(folder: Path, target: DemoSet, n: int | None) -> Data:
-    source = load_source(folder)
-    records = target.records[:n]
-    gaps = target.gaps_eV[:n]
-    return Data(source, learnable(records, gaps, descriptor=source.descriptor, n_jobs=1))
+@cache
+def real_data(name: str) -> Data:
+    """Return a source trained on molecules of OE62, with GW gaps, and a set of crystals.
+
+    The descriptor is MBTR with the elements of both. Raises InputError without the test data.
+    """
+    folder = data_folder()
+    crystals = labelled_of(SETS[name], folder, no_progress)
+    molecules = read_paths([folder / MOLECULES])
+    labelled = molecules, labels_from_info(molecules, LABEL, unit="eV")
+    target = crystals.records, crystals.gaps_eV
+    elements = {*labelled_elements(*labelled), *labelled_elements(*target)}
+    descriptor = config_for(species=sorted(elements))
+    return _data(_trained(labelled, descriptor, SourceConfig()), target)
+
+
+Labelled = tuple[Sequence[StructureRecord], NDArray[np.floating[Any]]]
+
+
+def _trained(labelled: Labelled, descriptor: DescriptorConfig, config: SourceConfig) -> SourceModel:
+    table = learnable(*labelled, descriptor=descriptor, n_jobs=1)
+    return train_source(
+        table.features,
+        table.gaps_eV,
+        descriptor=descriptor,
+        config=config,
+        data=(),
+        elements=(),
+        seed=0,
+        device="cpu",
+    )
+
+
+def _data(source: SourceModel, target: Labelled) -> Data:
+    return Data(source, learnable(*target, descriptor=source.descriptor, n_jobs=1))
 
 
 def fitted(

@@ -83,13 +83,18 @@ def overview(
 def claims(study: Study, stored: StoredResult) -> list[str]:
     """Return a line for every table and statement of a study."""
     result = stored.result
-    lines = []
+    lines: list[tuple[str, str, list[str], list[int], str]] = []
     for table, one in result.tables().items():
         rows = [row for row in result.rows if row.table == table]
         ours = f"{one.n_rows} numbers, {100 * one.apart:.3g} % apart"
         sizes = [row.setting for row in rows]
         splits = [row.n_values for row in rows]
         lines.append((f"numbers of `{table}`", ours, sizes, splits, one.verdict))
+    lines += [
+        (f"numbers of `{table}`", "", [], [], "other data")
+        for table in study.tables
+        if table not in result.tables()
+    ]
     for statement in result.statements:
         sizes = [part.what for part in statement.parts]
         splits = [part.n_values for part in statement.parts]

@@ -7,6 +7,7 @@ HAMCMC-SA, whose steps are normalised, which samples another law.
 import math
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from bandgap.inference.divergence import DivergedError
 from bandgap.research.stochastic_gradient.hamcmc import HamcmcConfig
@@ -14,7 +15,7 @@ from bandgap.research.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
 from bandgap.research.stochastic_gradient.samplers import AnyConfig
 from bandgap.research.stochastic_gradient.sgld import SgldConfig
 from benchmarks.studies.many_predictors import made_regression, select
-from benchmarks.studies.study import Key, Statement, Values, below, study_of
+from benchmarks.studies.study import DRAWN, Key, Statement, Values, below, study_of
 
 SETTING = "n = 100, p = 200"
 PUBLISHED_SGLD = "SGLD, step 0.001"
@@ -24,6 +25,9 @@ DISTANCE = "distance of the posterior mean from the true coefficients"
 TEST = "mean squared error on test rows"
 SELECTED = "mean squared error on test rows, selected predictors"
 NUMBER = "selected predictors"
+BETA = "coefficients"
+SHOWN = 20
+TRUTH = "true coefficients"
 SAMPLERS: dict[str, AnyConfig] = {
     PUBLISHED_SGLD: SgldConfig(1e-3),
     PUBLISHED_HAMCMC: HamcmcConfig(0.1, walkers=3, regularise=0.0, tame=False),
@@ -45,11 +49,15 @@ def compute(seed: int, *, iterations: int) -> Values:
     """Run all samplers on one data set; errors are infinite where all chains diverged."""
     problem = made_regression(seed=seed + 1)
     residuals = problem.y_test - problem.x_test @ problem.truth
-    values = {Key(SETTING, "true coefficients", TEST): residuals.square().mean().numpy()}
+    values = {
+        Key(SETTING, TRUTH, TEST): residuals.square().mean().numpy(),
+        Key(SETTING, TRUTH, BETA, DRAWN): problem.truth.numpy(),
+    }
     for method, config in SAMPLERS.items():
         figures = [math.inf] * 4
         try:
             result = select(problem, config, iterations=iterations, seed=seed)
+            values[Key(SETTING, method, BETA, DRAWN)] = result.beta.mean(0).numpy()
             figures = [
                 float(part.mean())
                 for part in (
@@ -81,4 +89,14 @@ def statements(values: Values) -> list[Statement]:
     ]
 
 
-STUDY = study_of("hamcmc-2", compute, statements=statements)
+def draw(figure: Figure, values: Values) -> None:
+    """Draw the first posterior means of the first data set over the true ones (figure 2, left)."""
+    axes = figure.subplots()
+    drawn = (part for part in values.items() if part[0].quantity == BETA)
+    for marker, (key, beta) in zip("x+v^so", drawn, strict=False):
+        axes.plot(beta[:SHOWN], marker, label=key.method, alpha=0.7)
+    axes.set(xlabel="predictor", ylabel="posterior mean")
+    axes.legend(fontsize=7)
+
+
+STUDY = study_of("hamcmc-2", compute, statements=statements, draw=draw)
