@@ -39,7 +39,7 @@ def test_people_jobs_and_disk_are_listed(run: Run, job: Job) -> None:
 def test_job_of_anyone_is_cancelled_by_the_beginning_of_its_id(
     run: Run, job: Job, home: Path
 ) -> None:
-    run("admin", "cancel", job.id[:8])
+    assert "Checking, of ada@x.org" in run("admin", "cancel", job.id[:8]).stdout
     cancelled = JobStore(Home(home)).job(WS, job.id)
     assert cancelled is not None and cancelled.state == "cancelled"
     refused = run("admin", "cancel", job.id[:8])
@@ -47,10 +47,16 @@ def test_job_of_anyone_is_cancelled_by_the_beginning_of_its_id(
 
 
 def test_quota_of_one_person_is_raised(run: Run, job: Job, home: Path) -> None:
-    run("admin", "quota", "Ada@x.org", "50")
+    assert "ada@x.org: 50 GB\n" in run("admin", "quota", "Ada@x.org", "50").stdout
+    assert "yet" in run("admin", "quota", "adda@x.org", "50").stdout
     assert person_usage(Library(Home(home)), "ada@x.org").quota == 50_000_000_000
 
 
 def test_backup_is_a_data_directory(run: Run, job: Job, home: Path, tmp_path: Path) -> None:
     run("admin", "backup", tmp_path / "copy")
     assert JobStore(Home(tmp_path / "copy")).job(WS, job.id) == job
+
+
+def test_another_folder_is_refused(run: Run, home: Path) -> None:
+    refused = run("admin", "people")
+    assert refused.exit_code == 1 and str(home) in refused.stderr
