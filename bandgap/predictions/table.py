@@ -59,6 +59,7 @@ COLUMNS = (
     "problem",
     "level_of_theory",
 )
+PRINTED = ("id", "formula", "mean_eV", "lower_eV", "upper_eV", "domain", "status")
 # Fields with a text for each row.
 TEXTS = (
     "ids",
@@ -92,9 +93,11 @@ ZERO_END_NOTE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
     """Predicted gaps, one row for every row of the input; numbers of refused rows are NaN.
+
+    Prints as the main columns of its table, with prediction intervals of 95 %.
 
     `sd_mean_eV` is the standard deviation of the mean (credible interval), `sd_new_eV` that of a
     new observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of
@@ -145,6 +148,9 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        return repr(self.to_frame()[list(PRINTED)])
 
     def warning(self, row: int) -> str:
         """Return the warnings on one row: problems of the structure, then of the domain."""

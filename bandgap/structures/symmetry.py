@@ -25,7 +25,10 @@ MERGE_ANGSTROM = 0.2
 OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) counts as 1
 _LARGEST_FRACTION = 1e4
 SHOWN_NAMES = 5  # number of atoms that a warning names
-ADVICE = "Disordered structures are not supported; export one ordered component."
+ADVICE = (
+    "Disordered structures are not supported; export one ordered component, or see the guide "
+    "'Disordered crystals'."
+)
 Floats = NDArray[np.float64]
 
 

@@ -39,6 +39,7 @@ GROUPS = MappingProxyType(
             "tutorials/from-calculations-to-labels",
             "how-to/from-calculations-to-labels",
             "how-to/own-features",
+            "how-to/disordered-crystals",
             "how-to/large-data",
             "how-to/share-a-run",
             "how-to/service",

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from ase.io import read as ase_read
 
+from bandgap.structures.symmetry import ADVICE as DISORDERED
 from tests.unit.structures.samples import AIMS, PDB, POSCAR, RES, read, read_one
 
 CRYST1 = "CRYST1   10.000   11.000   12.000  90.00  90.00  90.00 {:<11}\n"
-DISORDERED = "Disordered structures are not supported; export one ordered component."
 VECTOR = "expected a lattice vector (three numbers)"
 CUT_OFF = "Is the file cut off?"
 FVAR_AND_C1 = "FVAR 1.0\nC1 1 0.10 0.20 0.30 11.0"

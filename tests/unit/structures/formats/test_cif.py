@@ -8,9 +8,8 @@ import pytest
 from ase.io import read as ase_read
 
 from bandgap.structures import read_structures
+from bandgap.structures.symmetry import ADVICE as DISORDERED
 from tests.unit.structures.samples import METHANOL, P21C, cif, read, read_one
-
-DISORDERED = "Disordered structures are not supported; export one ordered component."
 
 
 def test_cif_with_symmetry_gives_all_atoms_of_the_cell():

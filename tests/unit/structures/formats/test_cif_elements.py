@@ -2,6 +2,7 @@
 
 import pytest
 
+from bandgap.structures.symmetry import ADVICE
 from tests.unit.structures.samples import cif, read_one
 
 CELL = (6.0, 6.0, 6.0, 90, 90, 90)
@@ -119,8 +120,7 @@ def test_type_symbol_with_a_charge_is_its_element(type_symbol: str):
 def test_site_of_several_elements_is_refused_as_disorder(label, type_symbol, text, elements):
     written = f"'{type_symbol}'" if " " in type_symbol else type_symbol
     assert one_site(label, written).problem == (
-        f"atom {label} has the elements {elements} ('{text}'). Disordered structures are not"
-        " supported; export one ordered component."
+        f"atom {label} has the elements {elements} ('{text}'). {ADVICE}"
     )
 
 
