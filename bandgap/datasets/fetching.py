@@ -173,9 +173,9 @@ def _by_http(url: str, first: int) -> _Stream:
     try:
         response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 416 or not first:
             raise
-        error.close()
         return _by_http(url, 0)
     first = first if response.status == 206 else 0
     length = response.headers.get("Content-Length")

@@ -22,9 +22,9 @@ def test_rounded_relu_is_relu_outside_the_width_and_a_quarter_of_it_above_at_the
 
 def test_gate_is_the_slope():
     x = X.clone().requires_grad_()
-    wide, gate = rectified(x.detach(), 1.0, 0.8)
-    u = ((x + 0.8) / 1.6).clamp(0.0, 1.0)
-    (torch.relu(x - 0.8) + 0.8 * u**2).sum().backward()
+    wide, gate = rectified(x.detach(), 1.0, 0.805)  # no x is at its ends
+    u = ((x + 0.805) / 1.61).clamp(0.0, 1.0)
+    (torch.relu(x - 0.805) + 0.805 * u**2).sum().backward()
     torch.testing.assert_close(gate, x.grad)
     slope = (wide[:, 2:, 0] - wide[:, :-2, 0]) / 0.02
     torch.testing.assert_close(slope, gate[:, 1:-1, 0], rtol=0, atol=0.01)
