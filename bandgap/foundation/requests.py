@@ -102,14 +102,13 @@ class Request(BaseModel):
 
     A wrong value raises ConfigError with the field, the value and what is accepted. Equal requests
     describe the same work. Fields in `execution` only change how fast the work is done; `work`
-    leaves them out. Stored values of `earlier` fields are not read.
+    leaves them out.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
     )
     execution: ClassVar[frozenset[str]] = frozenset()
-    earlier: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -124,11 +123,6 @@ class Request(BaseModel):
         if not isinstance(values, Mapping):
             return values
         return {name: plain(value) for name, value in values.items()}
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the request from the values of `to_values`."""
-        return cls(**{name: value for name, value in values.items() if name not in cls.earlier})
 
     @classmethod
     def field(cls, name: str) -> RequestField:

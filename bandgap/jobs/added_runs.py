@@ -32,7 +32,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     load_run(folder)
     manifest = read_manifest(folder, kind="run")
     try:
-        TransferRequest.of(manifest["request"])
+        TransferRequest(**manifest["request"])
         fingerprint_of_data(manifest)
         report_html(folder, ReportContext(title=folder.name))
     except BandgapError:
@@ -58,7 +58,7 @@ def list_run(library: Library, job: Job, manifest: Mapping[str, Any]) -> dict[st
         run_id=str(job.payload["run"]),
         dataset=dataset,
         source="",
-        request=TransferRequest.of(manifest["request"]),
+        request=TransferRequest(**manifest["request"]),
         title=str(job.payload["name"]),
     )
     name = (manifest.get("inputs") or {}).get("data_set")

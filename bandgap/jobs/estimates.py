@@ -108,14 +108,14 @@ class JobTimes:
         epochs; other jobs of a kind are alike.
         """
         if kind == "train_source":
-            training = SourceRequest.of(payload["request"])
+            training = SourceRequest(**payload["request"])
             n, atoms, _ = self._size(payload.get("dataset", ""))
             extras = training.variational, training.snapshots is None
             like = (training.network, *extras, payload.get("file"))
             return like, training.max_epochs * (1.0 if like[-1] else n * atoms)
         if kind != "transfer":
             return None, 1.0
-        request = TransferRequest.of(payload["request"])
+        request = TransferRequest(**payload["request"])
         method = self._methods.get(str(request.method))
         if method is None or method.cost is None:
             return None, 0.0
@@ -127,7 +127,7 @@ class JobTimes:
 
     def _features(self, payload: Mapping[str, Any]) -> tuple[object, int, float]:
         """Return data and features of a transfer, and its structures with the seconds of each."""
-        request = TransferRequest.of(payload["request"])
+        request = TransferRequest(**payload["request"])
         source = payload["source"]
         _, atoms, periodic = self._size(payload["dataset"])
         names = request.preset or " ".join(self._system.potentials)

@@ -364,7 +364,7 @@ def _run(row: sqlite3.Row) -> RunRow:
 @lru_cache(maxsize=4096)
 def _request(text: str) -> TransferRequest:
     """Return the request of a stored run, which is not to be changed."""
-    return TransferRequest.of(parse_json(text, what="request"))
+    return TransferRequest(**parse_json(text, what="request"))
 
 
 @lru_cache(maxsize=1024)

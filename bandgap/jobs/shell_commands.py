@@ -34,7 +34,7 @@ def stored_command(manifest: Mapping[str, Any], *, source: str = "") -> str:
     """
     inputs = manifest.get("inputs") or {}
     refit = manifest.get("refit")
-    request = TransferRequest.of({**manifest["request"], **(refit or {}).get("request", {})})
+    request = TransferRequest(**(manifest["request"] | (refit or {}).get("request", {})))
     request = request.changed(features=Path(request.features).name if request.features else "")
     shipped = source if source in (*_SHIPPED, NO_SOURCE) else SOURCE
     options = [("--source", str(inputs.get("source", shipped)))]

@@ -34,7 +34,7 @@ def shipped_run(library: Library, workspace: str) -> RunRow:
         method=str(manifest["method"]),
         title=str(about_model(manifest)["title"]),
         fingerprint="",
-        request=TransferRequest.of(manifest["request"]),
+        request=TransferRequest(**manifest["request"]),
         created=0.0,
     )
 

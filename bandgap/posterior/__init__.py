@@ -75,14 +75,11 @@ KINDS: Mapping[str, type[Posterior]] = Registry(
 def restored_posterior(
     arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any], diagnostics: Diagnostics
 ) -> Posterior:
-    """Build a posterior from its `stored_fields`, also with the names of earlier versions.
+    """Build a posterior from its `stored_fields`.
 
     Raises ArtifactError for a kind that does not exist, and ValueError or KeyError for tensors that
     are not those of its fields.
     """
-    from bandgap.posterior.earlier_names import with_names_of_today
-
-    arrays, plain = with_names_of_today(arrays, plain)
     cls = _class_of(plain.get("kind", "network"))
     posterior: Posterior = replace(
         restored_fields(cls, arrays, plain, class_of=_class_of), diagnostics=diagnostics

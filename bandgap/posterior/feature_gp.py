@@ -63,8 +63,8 @@ class Units:
 class LevelKernels:
     """Two kernels of electron levels: a line in each level, and a smooth function of all.
 
-    Levels are standardised with `mean` and `scale` (k,) of the training rows. A line that
-    `saturates` is straight among them and bends to a constant outside: it is linear in
+    Levels are standardised with `mean` and `scale` (k,) of the training rows. A line is
+    straight among them and bends to a constant outside: it is linear in
     z / sqrt(1 + (z / 3)^2). Its kernel has a mean diagonal of 1 over these rows. The smooth one is
     exp(-d^2 / 2), with d in units of their median distance.
     """
@@ -73,13 +73,12 @@ class LevelKernels:
     scale: Floats
     diagonal: float
     distance: float
-    saturates: bool
 
     @classmethod
-    def of(cls, levels: Floats, *, saturates: bool) -> "LevelKernels":
+    def of(cls, levels: Floats) -> "LevelKernels":
         """Return the kernels for training rows (n, k)."""
         sd = levels.std(axis=0)
-        start = cls(levels.mean(axis=0), np.where(sd > 0, sd, 1.0), 1.0, 1.0, saturates)
+        start = cls(levels.mean(axis=0), np.where(sd > 0, sd, 1.0), 1.0, 1.0)
         z = start._scaled(levels)
         diagonal = float((start._line(z) ** 2).sum(axis=1).mean())
         typical = float(np.median(cdist(z, z)[np.triu_indices(len(z), 1)]))
@@ -102,7 +101,8 @@ class LevelKernels:
         return (levels - self.mean) / self.scale
 
     def _line(self, z: Floats) -> Floats:
-        return z / np.sqrt(1.0 + (z / SATURATION) ** 2) if self.saturates else z
+        line: Floats = z / np.sqrt(1.0 + (z / SATURATION) ** 2)
+        return line
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,6 @@ class FeatureGPPosterior(ScaleDraws):
     inputs: NDArray[np.float32]
     levels: Floats  # (n, k), three columns for each way to compute levels
     size_apart: bool  # whether the last feature is the size, with its own length
-    saturates: bool = True  # whether lines in levels do; not in runs of earlier versions
 
     @cached_property
     def problem(self) -> SumKernelProblem:
@@ -143,9 +142,7 @@ class FeatureGPPosterior(ScaleDraws):
     @cached_property
     def _of_levels(self) -> tuple[LevelKernels, ...]:
         """The kernels of each way to compute levels."""
-        return tuple(
-            LevelKernels.of(levels, saturates=self.saturates) for levels in _by_way(self.levels)
-        )
+        return tuple(map(LevelKernels.of, _by_way(self.levels)))
 
     @cached_property
     def _units(self) -> Units:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from bandgap.posterior.earlier_metals import ProcessClassifier, ScoreLine
 from bandgap.posterior.metal_classifier import MetalClassifier
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
 
@@ -23,17 +22,13 @@ _LOG_ROOT_2PI = float(0.5 * np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class MetalsPosterior:
-    """The posterior of the semiconductors' gaps and the classifier.
-
-    `line` is that of an earlier run (`earlier_metals`).
-    """
+    """The posterior of the semiconductors' gaps and the classifier."""
 
     kind: ClassVar[str] = "metals"
 
     semiconductors: Posterior
-    classifier: MetalClassifier | ProcessClassifier
+    classifier: MetalClassifier
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
-    line: ScoreLine | None = None
 
     @property
     def n_chains(self) -> int:
@@ -61,22 +56,17 @@ class MetalsPosterior:
         """
         draws = self.semiconductors.predictive_draws(features)
         scores = self.classifier.scores(features)
-        moved = draws
-        if self.line is not None:
-            score = scores.weighted(self.classifier.weights)
-            moved = self.line.moved(draws, score, seed=self.classifier.seed)
-        sds = moved.wide_sds_eV
+        sds = draws.wide_sds_eV
         plain = PredictiveDraws(
-            moved.means_eV,
-            np.maximum(moved.centres_eV, LOWEST_CENTRE * sds),
+            draws.means_eV,
+            np.maximum(draws.centres_eV, LOWEST_CENTRE * sds),
             sds,
             self.classifier.probability(scores),
         )
-        # The means of a line already have its variance.
-        noise = np.sqrt((draws.wide_sds_eV**2).mean(axis=0))
+        noise = np.sqrt((sds**2).mean(axis=0))
         p_draws = self.classifier.p_draws(scores, self.n_chains * self.n_draws)
         shape = draws.means_eV.shape
-        means = _mean_above_zero(moved.means_eV, noise)
+        means = _mean_above_zero(draws.means_eV, noise)
         means = means * (1.0 - p_draws).reshape(shape)
         means *= plain.gaps.mean_eV() / means.mean(axis=(0, 1))
         return PredictiveDraws(means, plain.centres_eV, plain.sds_eV, plain.p_metal)

@@ -100,8 +100,8 @@ class Judgement:
 class Domain:
     """Unit vectors of the training descriptors, their distances and residuals, and their elements.
 
-    `ranges` are those of the values next to the descriptor, such as a baseline. A domain without
-    `residuals`, of few rows or of an earlier version, judges by the distance alone.
+    `ranges` are those of the values next to the descriptor, such as a baseline. A domain of few
+    rows has no `residuals`, and judges by the distance alone.
     """
 
     ids: tuple[str, ...]  # (row,)

@@ -67,8 +67,6 @@ def load_predictions(path: Path | str) -> Predictions:
             name: tuple(shared.setdefault(text, text) for text in values)
             for name, values in parse_json(metadata["texts"], what="texts").items()
         }
-        if DOMAIN_P in arrays and arrays[DOMAIN_P].ndim == 2:
-            del arrays[DOMAIN_P]  # p-values by a density, of an earlier version
         scores = arrays.pop(SCORES, None)
         conformal = None
         if scores is not None:

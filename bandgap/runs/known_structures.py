@@ -4,14 +4,12 @@ A run stores the distances by which near-copies are found (`bandgap.structures.n
 structure is the same one if no distance differs by more than the rounding of files.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from bandgap.predictions.counting import LEARNED_FROM
-from bandgap.storage.arrays import Arrays
 from bandgap.storage.manifests import KNOWN
-from bandgap.storage.stored_fields import load_fields, save_fields, words_of
+from bandgap.storage.stored_fields import load_fields, save_fields
 from bandgap.structures.near_copies import NearCopies, StoredDistances
 
 N_NEAREST = 24  # atoms; zincblende and wurtzite first differ at the 17th
@@ -49,14 +47,4 @@ def load_known(folder: Path) -> KnownStructures | None:
     Raises ArtifactError where the file is damaged.
     """
     path = folder / KNOWN
-    return load_fields(KnownStructures, path, earlier=_renamed) if path.is_file() else None
-
-
-def _renamed(arrays: Arrays) -> Arrays:
-    """Return the arrays of a run of an earlier version with the names of today."""
-    if "ids" not in arrays:
-        return arrays
-    ids, n_learned = (arrays.pop(name) for name in ("ids", "n_learned"))
-    plain = {"ids": json.loads(ids.tobytes()), "n_learned": int(n_learned[0])}
-    renamed = {f"distances.{name}": value for name, value in arrays.items()}
-    return renamed | words_of(plain | {"distances": {"n_nearest": N_NEAREST}})
+    return load_fields(KnownStructures, path) if path.is_file() else None

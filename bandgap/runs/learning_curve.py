@@ -87,7 +87,7 @@ def measure_learning_curve(
             f"{MIN_SIZES}."
         )
     heldout = load_heldout(parent.folder, parent.manifest)
-    request = TransferRequest.of(parent.manifest["request"])
+    request = TransferRequest(**parent.manifest["request"])
     prepared = prepare(folder_of_source(source), data, request)
     check_content(parent, prepared)
     tables = split_rows(prepared, cache=cache, progress=progress)

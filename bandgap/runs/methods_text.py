@@ -55,7 +55,7 @@ def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a run rests on: its method, the blocks of its descriptor, and its data."""
     if "citations" in manifest:
         yield from manifest["citations"]
-    elif method := METHODS.get(str(manifest["method"])):  # of an earlier version
+    elif method := METHODS.get(str(manifest["method"])):
         yield from method.references
     descriptor = manifest["descriptor"]
     if any(descriptor.get(name) for name in ("k1", "k2", "k3")):

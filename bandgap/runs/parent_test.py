@@ -46,7 +46,7 @@ class ParentTest:
     @property
     def request(self) -> TransferRequest:
         """The request of the parent for all labels: nothing is held out or held back."""
-        return TransferRequest.of(self.manifest["request"]).changed(**ALL_LABELS)
+        return TransferRequest(**self.manifest["request"]).changed(**ALL_LABELS)
 
     @property
     def tested(self) -> Mapping[str, float]:

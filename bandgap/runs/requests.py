@@ -11,7 +11,6 @@ from pydantic import Field, field_validator, model_validator
 
 from bandgap.foundation.requests import Request, Setting
 from bandgap.predictions.interval_kinds import IntervalKind, check_level
-from bandgap.storage.manifests import EARLIER_METHODS
 
 if TYPE_CHECKING:
     from bandgap.predictions.window import Window
@@ -64,8 +63,6 @@ class TransferRequest(Request):
     """
 
     execution: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "n_jobs"})
-    # read from runs and jobs of earlier versions
-    earlier: ClassVar[frozenset[str]] = frozenset({"density"})
 
     method: Annotated[
         str | None,
@@ -198,15 +195,6 @@ class TransferRequest(Request):
         ),
     ] = 100
     n_jobs: Jobs = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _method_of_earlier_version(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("method") not in EARLIER_METHODS:
-            return values
-        method, fixed = EARLIER_METHODS[values["method"]]
-        settings = {**values.get("settings", {}), **fixed}
-        return {**values, "method": method, "settings": settings}
 
     @model_validator(mode="after")
     def _one_descriptor(self) -> "TransferRequest":

@@ -24,7 +24,6 @@ from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.arrays import Arrays, check_shapes, load_arrays, save_arrays
 from bandgap.storage.hub import local_folder
 from bandgap.storage.manifests import (
-    EARLIER_METHODS,
     RECORD,
     SCHEMA,
     SUMMARIES,
@@ -165,8 +164,6 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     """
     path = local_folder(as_folder(folder, name="folder of the run"))
     manifest = read_manifest(path, kind="run")
-    if manifest.get("method") in EARLIER_METHODS:
-        manifest["method"] = EARLIER_METHODS[manifest["method"]][0]
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = _posterior_of(path, manifest)
@@ -195,12 +192,8 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     Raises ArtifactError where a tensor has another shape than the manifest states.
     """
     arrays = load_arrays(folder / DRAWS)
-    if any(name.startswith("packed.") for name in arrays):
-        from bandgap.storage.packed_draws import unpacked
-
-        arrays = unpacked(arrays)
     stored = {name: value.shape for name, value in arrays.items()}
-    shapes = manifest.get("shapes", {})  # runs of earlier versions state none
+    shapes = manifest["shapes"]
     check_shapes(folder / DRAWS, stored, {name: tuple(shape) for name, shape in shapes.items()})
     return restored_posterior(
         arrays, manifest["posterior"], Diagnostics({}, tuple(manifest.get("warnings", ())))

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, InputError
@@ -26,11 +26,6 @@ KNOWN = "known.safetensors"  # ids and distances of the structures of a run
 LABELS = "labels.safetensors"  # labelled structures in the folder of a shipped model
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
 OPTIONAL = ("chgnet", "sevenn", "torch_geometric")  # of extras that describe structures
-# Methods of earlier versions, with the method that each is a setting of. Until the next release.
-EARLIER_METHODS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
-    "sspbp": ("pbp", {"zero_probabilities": True}),
-    "nptl_greedy_soup": ("nptl_soup", {"soup": "greedy"}),
-}
 
 
 def versions() -> dict[str, str]:
@@ -74,8 +69,8 @@ def posterior_of_method(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return _posteriors(manifest)[-1]
 
 
-# Where the posterior inside another one is; "rest" in runs of earlier versions.
-_INNER = ("semiconductors", "residual", "rest")
+# Where the posterior inside another one is.
+_INNER = ("semiconductors", "residual")
 
 
 def _posteriors(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

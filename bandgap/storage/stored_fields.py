@@ -57,24 +57,14 @@ def restored_fields(
 def save_fields(value: Any, path: Path) -> None:
     """Write a dataclass to one file, its plain values as JSON in the bytes of an array."""
     arrays, plain = stored_fields(value)
-    save_arrays(arrays | words_of(plain), path)
+    words = np.frombuffer(json.dumps(plain).encode(), np.uint8)
+    save_arrays({**arrays, WORDS: words}, path)
 
 
-def words_of(plain: Mapping[str, Any]) -> Arrays:
-    """Return plain values as JSON in the bytes of an array, with its name."""
-    return {WORDS: np.frombuffer(json.dumps(plain).encode(), np.uint8)}
-
-
-def load_fields(
-    cls: type[T], path: Path, *, earlier: Callable[[Arrays], Arrays] | None = None
-) -> T:
-    """Return the dataclass that `save_fields` wrote; raise ArtifactError if the file is damaged.
-
-    `earlier` gives the arrays of earlier versions the names of today.
-    """
+def load_fields(cls: type[T], path: Path) -> T:
+    """Return the dataclass that `save_fields` wrote; raise ArtifactError if the file is damaged."""
     arrays = load_arrays(path)
     try:
-        arrays = earlier(arrays) if earlier else arrays
         text = arrays.pop(WORDS).tobytes()
         plain = parse_json(text, what=WORDS, max_bytes=MAX_JSON_BYTES)
         return restored_fields(cls, arrays, plain)

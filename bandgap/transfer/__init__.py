@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.lazy import Registry, names_of
-from bandgap.storage.manifests import EARLIER_METHODS
 
 if TYPE_CHECKING:
     from bandgap.transfer.shared.method import Method, TargetData
@@ -49,10 +48,6 @@ def check_method_name(name: str) -> None:
 
     It imports no method.
     """
-    if name in EARLIER_METHODS:
-        new_name, settings = EARLIER_METHODS[name]
-        texts = ", ".join(f"{key}={str(value).lower()}" for key, value in settings.items())
-        raise ConfigError(f"transfer method {name!r} is now {new_name} with the setting {texts}.")
     if name not in METHODS:
         raise ConfigError(
             f"transfer method {name!r} does not exist. Accepted: {', '.join(METHODS)}."

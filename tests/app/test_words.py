@@ -62,4 +62,4 @@ def test_layers_are_told_only_where_the_interval_of_their_part_excludes_zero() -
     nothing = {**correction, "made_eV": [0.02, -0.04, 0.08]}
     assert "cannot be told from 200 labels yet" in layer_sentence(nothing, n=200)
     assert "by the output layer" not in layer_sentence(nothing, n=200)
-    assert "is of an earlier version" in layer_sentence(None, n=200)
+    assert "has none" in layer_sentence(None, n=200)

@@ -32,7 +32,7 @@ def layer_sentence(correction: Mapping[str, Any] | None, *, n: int) -> str:
     if correction is None:
         return (
             "How much of the correction comes from which layer is measured on held-out structures "
-            "when a run is trained. This run has none, or is of an earlier version."
+            "when a run is trained. This run has none."
         )
     labels = words.count(n, "label")
     made_text = _range(correction["made_eV"])

@@ -23,7 +23,7 @@ def train_source(work: Work) -> dict[str, Any]:
     from bandgap.runs.source import check_network, train_source_run
 
     payload = work.job.payload
-    request = SourceRequest.of(payload["request"])
+    request = SourceRequest(**payload["request"])
     check_network(request)  # before structures are read
     data = labelled_molecules(work, request.licence)
     out = work.home.source_folder(payload["source"])

@@ -29,7 +29,7 @@ def transfer(work: Work) -> dict[str, Any]:
 
     job = work.job
     library = work.library
-    request = TransferRequest.of(job.payload["request"]).changed(n_jobs=cores())
+    request = TransferRequest(**job.payload["request"]).changed(n_jobs=cores())
     dataset = work.dataset
     licence = str(dataset.labels.get("source", "")) if dataset.origin in DEMOS else ""
     data = labelled_set(library, dataset, request, licence=licence, progress=work.progress)

@@ -58,7 +58,7 @@ def test_request_with_a_wrong_value_is_refused_with_what_is_accepted(values, mes
         Example(**values)
     assert str(error.value).startswith(message)
     with pytest.raises(ConfigError):
-        Example.of(values)
+        Example(**values)
 
 
 def test_request_accepts_numpy_numbers_and_lists():
@@ -67,7 +67,7 @@ def test_request_accepts_numpy_numbers_and_lists():
 
 
 def test_request_is_recovered_from_json():
-    assert Example.of(json.loads(json.dumps(FULL.to_values()))) == FULL
+    assert Example(**json.loads(json.dumps(FULL.to_values()))) == FULL
 
 
 def test_work_leaves_out_defaults_and_fields_that_only_change_the_speed():

@@ -98,17 +98,17 @@ def test_rows_in_the_span_of_few_components_have_no_residual():
     assert all(judgement.percentile == 1.0 for judgement in domain.judge(outside, [CH] * 20))
 
 
-def test_domain_of_an_earlier_version_judges_by_the_distance_alone(domain, tmp_path):
+def test_domain_without_residuals_judges_by_the_distance_alone(domain, tmp_path):
     path = tmp_path / "domain.safetensors"
     save_fields(domain, path)
     arrays = load_tensors(path, {})
     for name in ("centre", "components", "residuals", "ranks"):
         del arrays[name]
     save_tensors(arrays, path)
-    earlier = load_fields(Domain, path)
+    of_few_rows = load_fields(Domain, path)
     row = TRAIN[:1].copy()
     row[0, :2] *= (1.3, 0.8)
-    (judgement,) = earlier.judge(row, [CH])
+    (judgement,) = of_few_rows.judge(row, [CH])
     assert judgement.percentile == np.mean(domain.distances < judgement.distance)
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
 
 from bandgap.evaluation.heldout import rows_of
 from bandgap.predictions.conformal import ConformalScores
@@ -60,20 +58,6 @@ def test_stored_file_keeps_the_p_values(predictions: Predictions, tmp_path: Path
     save_predictions(tmp_path / "q", predictions)
     np.testing.assert_array_equal(load_predictions(tmp_path / "q").domain_p, P)
     np.testing.assert_array_equal(rows_of(predictions, np.array([1, 0])).domain_p, P[[1, 0]])
-
-
-def test_p_values_that_an_earlier_version_stored_are_not_read(
-    predictions: Predictions, tmp_path: Path
-) -> None:
-    """They were those of a density, with their range."""
-    save_predictions(tmp_path / "q", predictions)
-    tensors = load_file(tmp_path / "q") | {DOMAIN_P: np.stack([P, P / 2, P])}
-    with safe_open(tmp_path / "q", "np") as file:
-        metadata = file.metadata()
-    save_file(tensors, tmp_path / "earlier", metadata=metadata)
-    earlier = load_predictions(tmp_path / "earlier")
-    assert earlier.domain_p is None
-    np.testing.assert_array_equal(earlier.mean_eV, predictions.mean_eV)
 
 
 def test_extended_xyz_has_no_number_where_a_structure_is_not_assessable(

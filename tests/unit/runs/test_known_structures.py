@@ -1,13 +1,11 @@
 """Structures that a run learned from or was tested on, told by their geometry."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
-from safetensors.numpy import load_file, save_file
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.known_structures import N_NEAREST, load_known, save_known
@@ -70,17 +68,3 @@ def test_damaged_file_is_refused_and_an_earlier_run_has_none(
     (tmp_path / KNOWN).write_bytes(content)
     with pytest.raises(ArtifactError, match=KNOWN):
         load_known(tmp_path)
-
-
-def test_structures_of_a_run_of_an_earlier_version_are_known(tmp_path: Path) -> None:
-    save_known(tmp_path, NearCopies([record(GAAS, "gaas")], n_nearest=N_NEAREST), n_learned=1)
-    arrays = {
-        name.removeprefix("distances."): value
-        for name, value in load_file(tmp_path / KNOWN).items()
-        if name != "words"
-    }
-    ids = np.frombuffer(json.dumps(["gaas"]).encode(), dtype=np.uint8)
-    save_file(arrays | {"ids": ids, "n_learned": np.array([1])}, tmp_path / KNOWN)
-    structures = load_known(tmp_path)
-    assert structures is not None and structures.ids == ("gaas",) and structures.n_learned == 1
-    assert structures.distances.copied([record(GAAS), record(None)]).tolist() == [0, -1]

@@ -13,9 +13,8 @@ from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs import chunks
 from bandgap.runs.chunks import ChunkPlan, predict_chunks, work_of
 from bandgap.runs.prediction import predict_run
-from bandgap.runs.requests import PredictRequest, TransferRequest
+from bandgap.runs.requests import PredictRequest
 from bandgap.structures.formats.xyz import extxyz_blocks
-from bandgap.transfer import get_method
 from tests.commands import run_in_process, use_own_home
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, gaps_of, make_records, record_of
@@ -55,18 +54,6 @@ def test_stretched_molecules_are_more_unusual_than_new_ones(run: Path) -> None:
 
     assert flagged_share(new) <= 0.15
     assert flagged_share(stretched) >= 0.6
-
-
-def test_request_of_an_earlier_version_with_a_density_is_read() -> None:
-    values = TransferRequest(n=30).to_values()
-    assert TransferRequest.of({**values, "density": "flow"}) == TransferRequest(n=30)
-
-
-def test_method_of_an_earlier_version_is_read_as_a_setting_of_another() -> None:
-    expected = TransferRequest(method="nptl_soup", settings={"samples": 4, "soup": "greedy"})
-    assert TransferRequest(method="nptl_greedy_soup", settings={"samples": 4}) == expected
-    with pytest.raises(ConfigError, match="now nptl_soup with the setting soup=greedy"):
-        get_method("nptl_greedy_soup")
 
 
 def test_predictions_have_the_p_value_whatever_the_chunks_and_processes(

@@ -1,6 +1,5 @@
 """A stored run is the fitted posterior, also if its draws share memory, and nothing else."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -8,14 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.stored import DRAWS, load_run
 from bandgap.storage.arrays import load_arrays, save_arrays
 from bandgap.storage.run_archives import opened_run, run_archive
 from tests.transfers import transfer_labelled
-from tests.unit.storage.earlier_draws import packed
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "search": 20}
 
@@ -38,46 +35,16 @@ def pruned(source_folder, world, tmp_path_factory):
     )
 
 
-@pytest.fixture(scope="module")
-def in_parts(pruned, tmp_path_factory):
-    """The run with its draws as an earlier version stored them; tests must not change it."""
-    folder = shutil.copytree(pruned, tmp_path_factory.mktemp("earlier") / "run")
-    arrays = load_arrays(folder / DRAWS)
-    save_arrays(packed("upper.0", arrays.pop("upper.0")) | arrays, folder / DRAWS)
-    return folder
-
-
-def test_run_with_pruned_weights_that_were_stored_once_loads_as_it_was(pruned, in_parts):
-    """Its self-check compares predictions of the reference structures before and after."""
-    upper = load_run(in_parts).posterior.upper[0]
-    assert torch.equal(upper, load_run(pruned).posterior.upper[0])
-    shared = (upper == upper[:, :1]).all(1)
-    assert 0.5 < float(shared.float().mean()) < 0.7  # all but the biases, which are not pruned
-
-
-def test_run_of_an_earlier_version_states_no_shapes_and_loads(pruned, tmp_path):
-    folder = shutil.copytree(pruned, tmp_path / "run")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["shapes"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert load_run(folder).manifest == manifest
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"more": np.zeros(9)}, "tensor more is of no part"),
-        ({"packed.varies.x": np.zeros(9)}, "tensor packed.varies.x is of no part"),
-        ({"packed.shape.upper.0": np.array([2, 60, 7, 9])}, "upper.0 does not fit its parts"),
         ({"upper.0": np.zeros((2, 60, 7, 9))}, r"upper.0 has shape \(2, 60, 7, 9\)"),
     ],
-    ids=["unknown", "unknown part", "other parts", "another shape"],
+    ids=["unknown", "another shape"],
 )
-def test_zip_of_a_run_has_the_tensors_of_its_posterior_alone(
-    pruned, in_parts, tmp_path, changed, message
-):
-    earlier = in_parts if "packed.shape.upper.0" in changed else pruned
-    folder = shutil.copytree(earlier, tmp_path / "run")
+def test_zip_of_a_run_has_the_tensors_of_its_posterior_alone(pruned, tmp_path, changed, message):
+    folder = shutil.copytree(pruned, tmp_path / "run")
     save_arrays(load_arrays(folder / DRAWS) | changed, folder / DRAWS)
     file = tmp_path / "run.zip"
     file.write_bytes(run_archive(folder))

@@ -1,7 +1,6 @@
 """The Gaussian process around a source: far from data, its intervals, its warnings."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -10,9 +9,7 @@ from scipy import stats
 
 from bandgap.inference.gaussian_process.importance import ImportanceInfo
 from bandgap.networks.perceptron import forward
-from bandgap.posterior import restored_posterior
 from bandgap.sources.recalibration import source_gaps_eV
-from bandgap.storage.stored_fields import stored_fields
 from bandgap.transfer.feature_gp import FeatureGPConfig, fit
 from bandgap.transfer.shared.integrated_scales import diagnose
 from bandgap.transfer.shared.method import Fitting
@@ -101,35 +98,6 @@ def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target)
     expected = (torch.stack(gradients) @ torch.stack(gradients).T).double().numpy()
     expected /= np.mean(np.diag(expected))
     np.testing.assert_allclose(posterior.problem.kernels.grams[2], expected, rtol=1e-3, atol=1e-4)
-
-
-def test_run_of_an_earlier_version_keeps_the_straight_lines_in_its_levels(source_of, target):
-    levels = target.gaps_eV[:, None] + np.random.default_rng(2).normal(size=(40, 3))
-    x = np.hstack([target.features, levels]).astype(np.float32)
-    posterior = fit(
-        source_of(), dataclasses.replace(target, features=x), QUICK, Fitting(0, device="cpu")
-    )
-    far = x[:3] + np.float32([0.0] * 5 + [20.0] * 3)
-    arrays, plain = stored_fields(posterior)
-    scales = plain["networks"][0]["scales"]
-    old = {"size_apart": plain["size_apart"], "networks": [scales | {"x_power": 1.0}]}
-    old_arrays = {
-        re.sub(r"networks\.0\.(scales\.)?(param)?s?", r"network.0.\2", name): value
-        for name, value in arrays.items()
-    }
-    again = read_again(posterior)
-    earlier = restored_posterior(
-        old_arrays, {"kind": "feature_gp", "seed": 0, **old}, posterior.diagnostics
-    )
-    means, same, straight = (
-        p.predictive_draws(far).centres_eV.mean(0) for p in (posterior, again, earlier)
-    )
-    np.testing.assert_allclose(same, means)
-    straight_posterior = dataclasses.replace(posterior, saturates=False)
-    np.testing.assert_allclose(
-        straight, straight_posterior.predictive_draws(far).centres_eV.mean(0)
-    )
-    assert (np.abs(straight - target.gaps_eV.mean()) > np.abs(means - target.gaps_eV.mean())).all()
 
 
 def test_size_has_a_length_of_its_own(source_of, target):
