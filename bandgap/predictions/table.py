@@ -59,7 +59,7 @@ COLUMNS = (
     "problem",
     "level_of_theory",
 )
-PRINTED = ("id", "formula", "mean_eV", "lower_eV", "upper_eV", "domain", "status")
+PRINTED = ("id", "formula", "mean_eV", "lower_eV", "upper_eV", "status")
 # Fields with a text for each row.
 TEXTS = (
     "ids",
@@ -150,7 +150,8 @@ class Predictions:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return repr(self.to_frame()[list(PRINTED)])
+        frame = self.to_frame()[list(PRINTED)]
+        return frame.to_string(index=False, max_rows=20, float_format="{:.2f}".format)
 
     def warning(self, row: int) -> str:
         """Return the warnings on one row: problems of the structure, then of the domain."""
