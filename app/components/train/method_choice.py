@@ -69,8 +69,7 @@ def choose_methods(
             if st.checkbox(available[name].title, value=is_chosen, key=f"method-{name}{suffix}"):
                 picked.append(name)
             st.caption(available[name].summary)
-            places[name] = st.empty()
-            places[name].caption("\u00a0")  # keeps the place of the line
+            places[name] = st.caption("\u00a0")  # keeps the place of the line that replaces it
     if text := basis_sentence(visible_cards):
         st.caption(text)
     other_methods = {name: method for name, method in available.items() if name not in places}

@@ -65,7 +65,8 @@ def setup_form(
     transfers = source.id != NO_SOURCE
     proposal = stores.proposal(target, transfers=transfers)
     cards = method_cards(target, proposal)
-    cards_place, split_place, start_place, more_place = (st.container() for _ in range(4))
+    cards_place, split_place = st.container(), st.container()
+    start_place, more_place = st.container(key="field-start"), st.container()
     with cards_place:
         picked, time_places = choose_methods(
             methods,
