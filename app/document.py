@@ -77,7 +77,7 @@ RESERVED_CSS = """
 [data-testid="stMain"] :is(
   .st-key-sure-bin, [class*="st-key-method-"]
 ) [data-testid="stSkeleton"] { height: 23px !important; }
-.st-key-field-start { min-height: 40px; }
+.st-key-start-place { min-height: 40px; }
 [class*="st-key-viewer-"] { min-height: 538px; }
 [class*="st-key-periodic-"] { min-height: 192px; }
 @media (max-width: 520px) {

@@ -73,7 +73,7 @@ NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_ne
 P_METAL = "p_metal"
 """A further column of runs whose labels contain metals."""
 DOMAIN_P = "domain_p"
-"""A further column, which predictions of earlier versions may lack."""
+"""A further column, of predictions that state it."""
 
 _SEPARATORS = (",", ";", "\t")  # between the columns of a CSV
 NUMBER_COLUMNS = (
@@ -104,7 +104,7 @@ class Predictions:
     the structures that the run held back, or None. `p_metal` is the probability of a gap of zero,
     which the quantiles of a new observation contain, or None where no label was zero. `domain_p`
     is the p-value of the applicability domain, NaN where a structure has an unseen element; it is
-    None in predictions of earlier versions. Raises InputError where the parts do not fit together.
+    None where it was not computed. Raises InputError where the parts do not fit together.
     """
 
     ids: tuple[str, ...]

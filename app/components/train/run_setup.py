@@ -66,7 +66,7 @@ def setup_form(
     proposal = stores.proposal(target, transfers=transfers)
     cards = method_cards(target, proposal)
     cards_place, split_place = st.container(), st.container()
-    start_place, more_place = st.container(key="field-start"), st.container()
+    start_place, more_place = st.container(key="start-place"), st.container()
     with cards_place:
         picked, time_places = choose_methods(
             methods,
