@@ -180,6 +180,7 @@ def parquet(n: int) -> bytes:
 
 
 INPUTS: dict[str, Callable[[], bytes]] = {
+    "no-content-vasprun.xml": lambda: vasprun(""),
     # deep nesting
     "nested-lists.json": lambda: b'{"sites":' + b"[" * (MB - 10),
     "nested-elements-vasprun.xml": lambda: vasprun(repeated("<i>")),
