@@ -28,10 +28,8 @@ from benchmarks.studies.fits import (
     compared,
     coverage_of,
     data_of,
-    demo_data,
     figures_of,
     fitted,
-    inorganic_data,
     line_of_source,
     split_of,
 )
@@ -103,28 +101,6 @@ CALIBRATION = "miscalibration area"
 MEANS = {"displacement": "mean displacement", "strain": "mean strain"}
 
 
-def on_demo(
-    seed: int,
-    *,
-    methods: Mapping[str, AnyMethod],
-    sizes: tuple[int, ...],
-    n_test: int,
-    level: float = 0.9,
-    brief: bool = False,
-    **target: Any,
-) -> Values:
-    """Fit methods to a split of the demo's crystals, or of others, which `target` names."""
-    return compared(
-        seed,
-        data=data_of(**target),
-        methods=methods,
-        sizes=sizes,
-        n_test=n_test,
-        level=level,
-        brief=brief,
-    )
-
-
 def sizes_of(values: Values) -> list[str]:
     """Return the settings, from the smallest n to the largest."""
     return list(dict.fromkeys(key.setting for key in values if key.quantity == RMSE))
@@ -186,7 +162,7 @@ def all_layers(
     seed: int, *, sizes: tuple[int, ...], n_test: int, brief: bool = False, **target: Any
 ) -> Values:
     """Fit methods of all layers, and the line of the source alone, for growing targets."""
-    values = on_demo(
+    values = compared(
         seed,
         methods=ALL_LAYERS | ABLATION,
         sizes=sizes,
@@ -311,20 +287,11 @@ def curve_of_alpha(
 ) -> Values:
     """Fit NPTL with each alpha to both targets."""
     values: Values = {}
-    for target, data, tested in (
-        (LIKE, demo_data(crystals), n_test),
-        (UNLIKE, inorganic_data(), n_inorganic),
-    ):
+    for target, name, tested in ((LIKE, crystals, n_test), (UNLIKE, "inorganic", n_inorganic)):
         for alpha in alphas:
             method = {target: ("nptl", {"alphas": [alpha]})}
             of_alpha = compared(
-                seed,
-                data=data,
-                methods=method,
-                sizes=(n,),
-                n_test=tested,
-                level=0.9,
-                brief=brief,
+                seed, methods=method, sizes=(n,), n_test=tested, brief=brief, crystals=name
             )
             for key, value in of_alpha.items():
                 values[key._replace(setting=f"{key.setting}, alpha = {alpha:g}")] = value
@@ -363,7 +330,7 @@ def changed_crystals(
     Labels are those of the unchanged crystals, so that errors contain the change of the gap itself,
     for all methods alike.
     """
-    data = demo_data(crystals)
+    data = data_of(crystals)
     train, test = split_of(data, n=n, n_test=n_test, seed=seed)
     copies = {
         "none": test.records,
@@ -444,11 +411,11 @@ STUDIES = (
         for name in ("figure-2.4", "figure-2.4-organic", "figure-2.4-perovskites")
     ),
     study_of(
-        "table-3.6", partial(on_demo, methods=LAST_LAYERS, level=0.95), statements=on_last_layers
+        "table-3.6", partial(compared, methods=LAST_LAYERS, level=0.95), statements=on_last_layers
     ),
     study_of(
         "nptl-1",
-        partial(on_demo, methods=PRIORS),
+        partial(compared, methods=PRIORS),
         statements=partial(
             lower_than_all,
             first="NPTL",
@@ -456,12 +423,12 @@ STUDIES = (
             text="NPTL has lower {} than all others.",
         ),
     ),
-    study_of("nptl-6", partial(on_demo, methods=SOUPS), statements=on_soups),
+    study_of("nptl-6", partial(compared, methods=SOUPS), statements=on_soups),
     study_of("nptl-figure-2", curve_of_alpha, statements=on_alpha, draw=draw_curves(RMSE, "alpha")),
     study_of(
         "nptl-blocks",
         partial(
-            on_demo,
+            compared,
             methods={
                 BLOCKS: ("nptl", {"alphas": [1.0]}),
                 SINGLE: ("nptl", {"alphas": [1.0], "blocks": 400}),

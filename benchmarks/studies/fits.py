@@ -79,7 +79,7 @@ class Data:
 def data_of(crystals: int | str, hidden: Sequence[int] = (), network: str = "perceptron") -> Data:
     """Return so many crystals of the demo, or the set of this name, with a source."""
     if isinstance(crystals, str):
-        return real_data(crystals)
+        return named_data(crystals)
     return demo_data(crystals, tuple(hidden), network)
 
 
@@ -107,18 +107,15 @@ def demo_data(n: int, hidden: tuple[int, ...] = (), network: str = "perceptron")
 
 
 @cache
-def inorganic_data() -> Data:
-    """Return the source of the inorganic demo and its target."""
-    target = load_inorganic("target")
-    return _data(load_source(inorganic_source_folder()), (target.records, target.gaps_eV))
+def named_data(name: str) -> Data:
+    """Return the inorganic demo, or a set of `SETS` and a source of GW gaps of molecules of OE62.
 
-
-@cache
-def real_data(name: str) -> Data:
-    """Return a source trained on molecules of OE62, with GW gaps, and a set of crystals.
-
-    The descriptor is MBTR with the elements of both. Raises InputError without the test data.
+    The descriptor of the latter is MBTR with the elements of both. Raises InputError without the
+    test data.
     """
+    if name == "inorganic":
+        demo = load_inorganic("target")
+        return _data(load_source(inorganic_source_folder()), (demo.records, demo.gaps_eV))
     folder = data_folder()
     crystals = labelled_of(SETS[name], folder, no_progress)
     molecules = read_paths([folder / MOLECULES])
@@ -172,14 +169,15 @@ def split_of(data: Data, *, n: int, n_test: int, seed: int) -> tuple[TargetData,
 def compared(
     seed: int,
     *,
-    data: Data,
     methods: Mapping[str, AnyMethod],
     sizes: tuple[int, ...],
     n_test: int,
-    level: float,
+    level: float = 0.9,
     brief: bool = False,
+    **target: Any,
 ) -> Values:
-    """Return figures of all methods, fitted to one split of every size."""
+    """Return figures of all methods, fitted to one split of every size of a target (`data_of`)."""
+    data = data_of(**target)
     values: Values = {}
     for n in sizes:
         train, test = split_of(data, n=n, n_test=n_test, seed=seed)

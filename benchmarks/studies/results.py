@@ -122,7 +122,8 @@ def commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     name = git("rev-parse", "--short=12", "HEAD")
-    changes = git("status", "--porcelain", "--", "bandgap", "benchmarks/studies/*.py")
+    code = (f"benchmarks/studies/*.{ending}" for ending in ("py", "toml"))
+    changes = git("status", "--porcelain", "--", "bandgap", *code)
     return (name or "no repository") + (" with changes" if changes else "")
 
 
