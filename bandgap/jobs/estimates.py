@@ -18,8 +18,10 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.resuming import chain_iterations
 from bandgap.jobs.sources import stored_potentials
 from bandgap.jobs.store import JobStore
+from bandgap.predictions.gap_distribution import ZERO_EV, enough_metals
 from bandgap.runs.requests import SourceRequest, TransferRequest
 from bandgap.sources.cards import NO_SOURCE
+from bandgap.transfer.shared.cost import Cost
 
 START_S: Final = 5.0  # a new process, its imports and writing the result
 LAST_RUNS: Final = 5
@@ -35,6 +37,7 @@ LEVELS_S: Final = {
     HUECKEL: (0.005, 0.0002),
 }
 CRYSTAL_LEVELS_S: Final = (0.0, 0.04)
+METALS: Final = Cost(6.0, 8.0)  # the classifier, where labels contain metals
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class JobTimes:
         """
         if kind == "train_source":
             training = SourceRequest(**payload["request"])
-            n, atoms, _ = self._size(payload.get("dataset", ""))
+            n, atoms, *_ = self._size(payload.get("dataset", ""))
             extras = training.variational, training.snapshots is None
             like = (training.network, *extras, payload.get("file"))
             return like, training.max_epochs * (1.0 if like[-1] else n * atoms)
@@ -121,7 +124,11 @@ class JobTimes:
             return None, 0.0
         key, n, structure_s = self._features(payload)
         n_new = max(n - self._described.get(key, 0), 0)
-        fit_s = method.cost.seconds(request.n or 0, chain_iterations(request.settings))
+        n_train = request.n or 0
+        fit_s = method.cost.seconds(n_train, chain_iterations(request.settings))
+        metals = self._size(payload["dataset"])[3]
+        if enough_metals(round(metals * n_train), n_train):
+            fit_s += METALS.seconds(n_train, None)
         described_s = n_new * structure_s / self._system.cores
         return request.method, START_S + described_s + fit_s
 
@@ -129,7 +136,7 @@ class JobTimes:
         """Return data and features of a transfer, and its structures with the seconds of each."""
         request = TransferRequest(**payload["request"])
         source = payload["source"]
-        _, atoms, periodic = self._size(payload["dataset"])
+        _, atoms, periodic, _ = self._size(payload["dataset"])
         names = request.preset or " ".join(self._system.potentials)
         if source != NO_SOURCE:
             names = self._potentials(source)
@@ -142,14 +149,18 @@ class JobTimes:
         seconds = sum(structure_s + atoms * atom_s for structure_s, atom_s in rates)
         return (payload["dataset"], source, levels, names), n, seconds
 
-    def _read_size(self, dataset: str) -> tuple[int, float, bool]:
-        """Return the number of labelled structures, their mean atoms, and if one is a crystal."""
-        ((n, atoms, periodic),) = self._library.database.rows(
-            "SELECT count(*), coalesce(avg(n_atoms), 0), coalesce(max(periodic), 0) FROM structure"
+    def _read_size(self, dataset: str) -> tuple[int, float, bool, float]:
+        """Return the number of labelled structures, their mean atoms, if one is a crystal, and the
+        share of metals.
+        """
+        ((n, atoms, periodic, metals),) = self._library.database.rows(
+            "SELECT count(*), coalesce(avg(n_atoms), 0), coalesce(max(periodic), 0),"
+            " coalesce(avg(gap_eV <= ?), 0) FROM structure"
             " WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
+            ZERO_EV,
             dataset,
         )
-        return n, atoms, bool(periodic)
+        return n, atoms, bool(periodic), metals
 
 
 def _start_s(kind: str) -> float:

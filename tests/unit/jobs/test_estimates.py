@@ -7,7 +7,7 @@ import pytest
 
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.entries import SystemEntry
-from bandgap.jobs.estimates import FEATURES_S, POTENTIALS_S, START_S, Estimate, JobTimes
+from bandgap.jobs.estimates import FEATURES_S, METALS, POTENTIALS_S, START_S, Estimate, JobTimes
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
@@ -73,11 +73,11 @@ def training(store: JobStore, **changed) -> Estimate | None:
     return JobTimes(store, Library(store.home)).estimate("train_source", payload)
 
 
-def stored_set(store: JobStore, *, periodic: bool = False) -> str:
+def stored_set(store: JobStore, *, periodic: bool = False, first_eV: float = 1.0) -> str:
     """Add a data set of two usable structures of 10 atoms with a gap, and of others."""
     library = Library(store.home)
     dataset = library.add_dataset(WS, "set")
-    rows = [("ready", 5, 1.0), ("warning", 15, 3.0), ("ready", 5, None), ("refused", 2, 4.0)]
+    rows = [("ready", 5, first_eV), ("warning", 15, 3.0), ("ready", 5, None), ("refused", 2, 4.0)]
     verdicts = [
         Verdict(str(k), "f", status, "", "CH4", n, periodic, gap, {})
         for k, (status, n, gap) in enumerate(rows)
@@ -152,6 +152,13 @@ def test_structures_are_described_once_and_levels_of_crystals_take_longest(store
     )
     first = of_crystals + 100 * STRUCTURE_S - METHODS["feature_gp"].cost.seconds(100, None)
     assert again == pytest.approx(0.4 * first)
+
+
+def test_metals_among_the_labels_take_a_classifier(store):
+    others, half = (stored_set(store, first_eV=gap_eV) for gap_eV in (1.0, 0.0))
+    for n, more_s in ((100, METALS.seconds(100, None)), (16, 0.0)):  # 8 of 16 are too few
+        seconds = [fit_s(store, "feature_gp", n, dataset=dataset) for dataset in (others, half)]
+        assert seconds[1] - seconds[0] == pytest.approx(more_s)
 
 
 def test_potentials_of_this_machine_describe_the_structures_without_a_source(store):
