@@ -18,7 +18,7 @@ from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import Floats, Posterior
 from bandgap.posterior.fold_models import TreeModels
-from bandgap.posterior.metal_classifier import MetalClassifier, MetalScores, tree_scores
+from bandgap.posterior.metal_classifier import MetalClassifier, tree_scores
 from bandgap.posterior.metals import MetalsPosterior
 from bandgap.predictions.gap_distribution import LEAST, ZERO_EV, enough_metals
 from bandgap.transfer.shared.cross_conformal import FOLDS, fold_of_rows, fold_seed, without_each
@@ -110,9 +110,9 @@ def fit_classifier(
     with few_blas_threads():
         trees = _fit_trees(data.features, is_metal, fold, growth, seed=seed, progress=progress)
         log_odds = trees.predict_eV(data.features)[fold, np.arange(y.size)]
-    left_out = MetalScores.of_trees(tree_scores(log_odds))
+    left_out = tree_scores(log_odds)
     weights, covariance = weigh(y, left_out)
-    scores = left_out.weighted(weights)
+    scores = weights @ left_out
     figures = {
         "metals": float(is_metal.sum()),
         "auc_metal_left_out": area_under_roc(is_metal, scores),
@@ -137,15 +137,16 @@ def stratified_folds(
     return fold
 
 
-def weigh(y: Floats, left_out: MetalScores) -> tuple[Floats, Floats]:
+def weigh(y: Floats, left_out: Floats) -> tuple[Floats, Floats]:
     """Return mode and covariance of the weights of the scores, by Laplace's approximation.
 
-    `y` are classes (n,) of -1 and 1, `left_out` the scores of n rows by trees without their fold.
+    `y` are classes (n,) of -1 and 1, `left_out` the scores (score, n) of n rows by trees without
+    their fold.
     """
 
     def negative(weights: Floats) -> float:
         z = (weights - WEIGHTS_MEAN) / WEIGHTS_SD
-        return float(0.5 * z @ z - log_ndtr(y * left_out.weighted(weights)).sum())
+        return float(0.5 * z @ z - log_ndtr(y * (weights @ left_out)).sum())
 
     result = minimize(negative, WEIGHTS_MEAN, method="BFGS")
     weights = np.asarray(result.x, dtype=np.float64)
