@@ -63,7 +63,6 @@ for _command, _options in (
     (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (posterior.posterior, "--repeats 3 --json posterior.json"),
     (pbp.pbp, "--splits 1 --json pbp.json"),
-    (pbp.messages, "--draws 2000 --json messages.json"),
     (pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
     (sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
     (vecchia.vecchia, "--data DATA --n 2000 --no-rivals --json vecchia.json"),

@@ -1,15 +1,11 @@
-r"""Messages of PBP and SSPBP compared with draws: tables 3.1 and 3.2 of a thesis.
+"""Messages of PBP and SSPBP compared with draws, as in table 3.1 of Ott (2022).
 
-"Probabilistic neural networks" (thesis, 2022). Table 3.1: T = max(X W, 0) of two normal variables,
-10,000 draws, compared with the normal message of PBP and with the atom and slab of SSPBP. The
-distance is the squared maximum mean discrepancy with kernel exp(-(x - y)^2) (Gretton et al., 2012;
-the biased estimate, with the diagonal). Table 3.2: the probability 1 - rho that everything after a
-layer is exactly zero, in networks without biases after 40 passes.
+T = max(X W, 0) of two normal variables, compared with the normal message of PBP and with the atom
+and slab of SSPBP. The distance is the squared maximum mean discrepancy with kernel exp(-(x - y)^2)
+(Gretton et al., 2012; the biased estimate, with the diagonal).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,35 +14,22 @@ from scipy.signal import fftconvolve
 from scipy.special import ndtr
 from scipy.stats import truncnorm
 
-from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.errors import InputError
 from bandgap.research.assumed_density.belief import Floats
-from bandgap.research.assumed_density.moments import layer_moments
 from bandgap.research.assumed_density.rectified import rectified_moments
-from benchmarks.uci import UciStudy, fit_belief, read_split
 
 # Step of the grid. The kernel's curvature causes a relative error of STEP^2 / 4.
 STEP: Final = 0.002
 REACH: Final = 6.0  # The kernel is below 3e-16 beyond it.
-LEAST_DRAWS: Final = 2
 
-# Mean and variance of X and of W; percent of zeros, distances of draws, PBP and SSPBP, as printed.
-TABLE_3_1: Final = {
-    (0.0, 1.0, 0.0, 1.0): (49.86, 2.8e-5, 0.066, 0.02),
-    (1.0, 1.0, 3.0, 1.0): (16.24, 9e-5, 0.031, 0.015),
-    (1.0, 1.0, -3.0, 1.0): (84.44, 5.5e-5, 0.21, 0.0038),
-    (3.0, 1.0, 3.0, 1.0): (0.22, 0.00025, 0.0043, 0.0051),
-    (3.0, 1.0, -3.0, 1.0): (99.72, 5.8e-7, 0.017, 0.00024),
-}
-# rho before each layer after the first, and before the output, as printed; by hidden widths.
-TABLE_3_2: Final = {
-    (5,): (0.976,),
-    (50,): (1.0,),
-    (5, 5): (0.962, 0.968),
-    (50, 50): (1.0, 1.0),
-    (5, 5, 5): (0.958, 0.97, 0.971),
-    (50, 50, 50): (1.0, 1.0, 1.0),
-}
+# Mean and variance of X and of W.
+PAIRS: Final = (
+    (0.0, 1.0, 0.0, 1.0),
+    (1.0, 1.0, 3.0, 1.0),
+    (1.0, 1.0, -3.0, 1.0),
+    (3.0, 1.0, 3.0, 1.0),
+    (3.0, 1.0, -3.0, 1.0),
+)
 
 
 @dataclass(frozen=True)
@@ -63,24 +46,10 @@ class Distances:
     sspbp: float
 
 
-@dataclass(frozen=True)
-class Shares:
-    """rho before each layer after the first and before the output, on the first split of a set."""
-
-    name: str
-    hidden: tuple[int, ...]
-    shares: tuple[float, ...]
-
-
 def message_distances(*, draws: int = 10_000, seed: int = 0) -> list[Distances]:
-    """Return table 3.1; raise ConfigError for fewer than two draws."""
-    if draws < LEAST_DRAWS:
-        raise ConfigError(
-            f"benchmark messages: {draws} draws. "
-            f"Accepted: {LEAST_DRAWS} or more; the thesis has 10,000."
-        )
+    """Return table 3.1."""
     rng = np.random.default_rng(seed)
-    return [_row(row, draws, rng) for row in TABLE_3_1]
+    return [_row(row, draws, rng) for row in PAIRS]
 
 
 def _row(row: tuple[float, float, float, float], draws: int, rng: np.random.Generator) -> Distances:
@@ -141,22 +110,3 @@ def squared_distance(a: Floats, b: Floats) -> float:
     offsets = STEP * np.arange(-int(REACH / STEP), int(REACH / STEP) + 1)
     around = fftconvolve(difference, np.exp(-(offsets**2)))[offsets.size // 2 :][:points]
     return float(difference @ around)
-
-
-def run_shares(
-    data: Path,
-    *,
-    sets: tuple[str, ...],
-    passes: int = 40,
-    seed: int = 0,
-    progress: Progress = no_progress,
-) -> Iterator[Shares]:
-    """Yield rho of the networks of table 3.2: means over test rows of the first split of a set."""
-    for done, hidden in enumerate(TABLE_3_2):
-        study = UciStudy(sets, "sspbp", hidden, biased=False, passes=passes, splits=1, seed=seed)
-        for name in sets:
-            split = read_split(data, name, 0)
-            belief, scale = fit_belief(split, study, number=0)
-            moments = layer_moments(belief.weights, scale(split.x_test), atoms=True)
-            yield Shares(name, hidden, tuple(float(layer.share.mean()) for layer in moments[1:]))
-        progress(Update("networks", done + 1, len(TABLE_3_2)))

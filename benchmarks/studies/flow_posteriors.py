@@ -140,10 +140,6 @@ def statements(values: Values) -> list[Statement]:
         ),
         "Of the test log-likelihoods, historical rows have a higher one than a normal base "
         "measure.": (NORMAL, ALIKE),
-        "A related data set as base measure is better than a normal base (section 4.6).": (
-            NORMAL,
-            RELATED,
-        ),
     }
     return [
         Statement(text, below(values, low, [high], QUANTITY, [SETTING]))

@@ -8,7 +8,7 @@ of a data set is the mean over its p coordinates.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +31,6 @@ from benchmarks.studies.study import (
     Statement,
     Values,
     below,
-    mean_part,
     readings,
     study_of,
 )
@@ -228,33 +227,51 @@ def printed(number: int, key: Key) -> Mapping[str, Any]:
 
 
 def on_horseshoe(values: Values) -> list[Statement]:
-    """Return the order of the methods that the table shows."""
-    settings = dict.fromkeys(key.setting for key in values)
+    """Return what section 3.4.3 says of the methods' order."""
+    less = partial(below, values, quantity=QUANTITY, settings=settings_of(values))
+    stages = (("James-Stein", FIRST_JS), ("horseshoe", FIRST_HS))
+    parts = [
+        part
+        for unbiased, biased in stages
+        if any(key.method == biased for key in values)
+        for part in less(unbiased, [biased])
+    ]
     return [
         Statement(
             "The horseshoe has lower errors than the mean of the target, James-Stein and "
             "Trans-Lasso.",
-            below(values, "horseshoe", ("MLE", "James-Stein", "Trans-Lasso"), QUANTITY, settings),
-        )
+            less("horseshoe", ("MLE", "James-Stein", "Trans-Lasso")),
+        ),
+        *([Statement("An unbiased first stage has lower errors.", parts)] if parts else []),
     ]
 
 
-def on_bound(values: Values) -> list[Statement]:
-    """Return the statement on the linear minimax risk, without the smallest p."""
-    bounds = {key.setting: value for key, value in values.items() if key.method == BOUND}
+def settings_of(values: Values, *, among: Sequence[int] = ()) -> list[str]:
+    """Return the settings of all p, or of some."""
+    texts = dict.fromkeys(key.setting for key in values if key.quantity == QUANTITY)
+    return [text for text in texts if not among or int(numbers_in(text)["p"]) in among]
+
+
+def on_bounded_change(values: Values, *, target_only_wins: bool) -> list[Statement]:
+    """Return what section 3.4.3 says of table 3.4, or of 3.5, where the target alone wins."""
+    less = partial(below, values, quantity=QUANTITY)
+    every, large = settings_of(values), settings_of(values, among=(5000, 10000))
+    alone = "James-Stein, target only"
     return [
         Statement(
-            "For large p the two-stage estimator has the linear minimax risk.",
-            [
-                mean_part(
-                    f"PCP over the bound, {setting}",
-                    values[Key(setting, "PCP", QUANTITY)] / bound,
-                    high=1.05,
-                )
-                for setting, bound in bounds.items()
-                if "p = 100," not in setting
-            ],
+            "PCP has lower errors than James-Stein with the source.",
+            less("PCP", ["James-Stein"], settings=every),
+        ),
+        Statement(
+            "For large p James-Stein from the target alone has lower errors than PCP.",
+            less(alone, ["PCP"], settings=large),
+            "p = 5,000 and 10,000",
         )
+        if target_only_wins
+        else Statement(
+            "PCP has lower errors than James-Stein from the target alone.",
+            less("PCP", [alone], settings=every),
+        ),
     ]
 
 
@@ -273,7 +290,7 @@ STUDIES = (
             f"table-3.{number}",
             partial(bounded, gamma=gamma),
             printed=partial(printed, number),
-            statements=on_bound,
+            statements=partial(on_bounded_change, target_only_wins=number == 5),
         )
         for number, gamma in ((4, 0.2), (5, 0.0))
     ),

@@ -46,7 +46,7 @@ def distances(seed: int, *, n_draws: int) -> Values:
     values: Values = {}
     for row in message_distances(draws=n_draws, seed=seed):
         setting = (
-            f"X ~ N({row.x_mean:g}, {row.x_variance:g}), W ~ N({row.w_mean:g}, {row.w_variance:g})"
+            f"X ~ N({row.x_mean:g},{row.x_variance:g}) W ~ N({row.w_mean:g},{row.w_variance:g})"
         )
         for method, value in zip(
             COLUMNS, (row.zeros_percent, row.same, row.pbp, row.sspbp), strict=True
@@ -68,7 +68,7 @@ def printed_distance(key: Key) -> Mapping[str, Any]:
 
 def on_distances(values: Values) -> list[Statement]:
     """Return the order that the table shows, but for two normal laws of mean 3."""
-    settings = dict.fromkeys(key.setting for key in values if "3, 1), W ~ N(3" not in key.setting)
+    settings = dict.fromkeys(key.setting for key in values if "3,1) W ~ N(3" not in key.setting)
     return [
         Statement(
             "Where draws are zero, messages of SSPBP are nearer to them than those of PBP.",
@@ -116,5 +116,5 @@ def on_shares(values: Values) -> list[Statement]:
 
 STUDIES = (
     study_of("pnn-3.1", distances, printed=printed_distance, statements=on_distances),
-    study_of("pnn-3.2", shares, printed=printed_share, statements=on_shares),
+    study_of("pnn-3.2", shares, printed=printed_share, statements=on_shares, one_block=True),
 )

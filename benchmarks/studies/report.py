@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.studies.published_tables import table_names
 from benchmarks.studies.results import StoredResult
-from benchmarks.studies.study import Row, Study
+from benchmarks.studies.study import Result, Row, Study
 
 INTRODUCTION = """\
 # Do the methods do what their papers say?
@@ -20,14 +20,19 @@ number. A number that is not met is a finding.
 
 A table has one test of all its numbers together: it *differs* if the mean square of the
 differences, in units of the errors of both sides, is above the 99 % quantile. It *agrees* if it
-does not, and differences of 10 % would have been noticed with probability 0.95. Else the study
-*cannot tell*. How far numbers are apart is the root mean square of their relative differences,
-with those of chance. A statement agrees if each of its numbers is proven at 95 %, and differs if
-one is refuted at 95 % for all of them. A study differs if one of its tables or statements does, and
-agrees if all agree. The module `benchmarks.studies.study` has the formulas.
+does not, and for each method differences of 10 % would have been noticed with probability 0.95.
+Else the study *cannot tell*. How far numbers are apart is the root mean square of their relative
+differences, with those of chance. A statement agrees if each of its numbers is proven at 95 %, and
+differs if one is refuted at 95 % for all of them. A study differs if one of its tables or
+statements does, and agrees if all agree. Where the printed numbers are of other data they are not
+compared. The module `benchmarks.studies.study` has the formulas.
 
-Each study names a fault that its stored numbers would show; a test makes it and demands another
-verdict.
+"Splits" are independent values: splits, data sets, chains, or batches of them. Splits of the demo's
+crystals and of other real sets are drawn from one pool, so that what is proven is proven for that
+pool.
+
+A study names a fault that its stored values would show: a test makes it, and demands that a
+verdict turns from "agrees" to "differs", or the reverse.
 """
 HEADER = (
     "| claim | paper | ours | n | splits | verdict | date | commit |",
@@ -84,7 +89,7 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
     """Return a line for every table and statement of a study."""
     result = stored.result
     lines: list[tuple[str, str, list[str], list[int], str]] = []
-    for table, one in result.tables().items():
+    for table, one in result.tables.items():
         rows = [row for row in result.rows if row.table == table]
         ours = f"{one.n_rows} numbers, {100 * one.apart:.3g} % apart"
         sizes = [row.setting for row in rows]
@@ -93,7 +98,7 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
     lines += [
         (f"numbers of `{table}`", "", [], [], "other data")
         for table in study.tables
-        if table not in result.tables()
+        if table not in result.tables
     ]
     for statement in result.statements:
         sizes = [part.what for part in statement.parts]
@@ -125,7 +130,7 @@ def _range(numbers: Iterable[int]) -> str:
 def faults(study: Study, results: Mapping[str, StoredResult]) -> list[str]:
     """Return a line for every verdict of a study that its fault turns."""
     if study.fault is None:
-        return [f"| {study.name} | none: the stored result cannot tell | | | |"]
+        return [f"| {study.name} | none: the stored values cannot tell | | | |"]
     return [
         f"| {study.name} | {study.fault.text} | {name} | {before} | {after} |"
         for name, before, after in study.fault.turned(results[study.name].result)
@@ -143,11 +148,15 @@ def table_state(
     if not names:
         return f"not run: {not_run[table]}"
     return "; ".join(
-        f"[{name}]({name}.md): {results[name].result.verdict}"
+        f"[{name}]({name}.md): {_verdict(results[name].result, table)}"
         if name in results
         else f"`{name}`: not run, without a stored result (`python -m benchmarks study {name}`)"
         for name in names
     )
+
+
+def _verdict(result: Result, table: str) -> str:
+    return result.tables[table].verdict if table in result.tables else "other data"
 
 
 def study_page(study: Study, stored: StoredResult) -> str:
@@ -169,7 +178,7 @@ def study_page(study: Study, stored: StoredResult) -> str:
             for statement in result.statements
         ]
         lines.append("")
-    if columns := result.columns():
+    if columns := result.columns:
         verdicts = [f"{name}: {one.verdict}" for name, one in columns.items()]
         lines += [f"By method: {'; '.join(verdicts)}.", ""]
     lines += rows_tables(result.rows)
@@ -178,7 +187,7 @@ def study_page(study: Study, stored: StoredResult) -> str:
         lines.append("")
     lines += [
         f"Computed on {stored.date} by `python -m benchmarks study {study.name} --scale "
-        f"{stored.scale} --seed {stored.seed}` in {stored.seconds:,.0f} s of CPU time on "
+        f"{stored.scale} --seed {stored.seed}` in {result.seconds:,.0f} s of CPU time on "
         f"{stored.machine} ({stored.versions}; commit {stored.commit}).",
         "",
     ]
@@ -210,5 +219,5 @@ def cell(row: Row) -> str:
     """Return a number of ours with its error and the printed one."""
     text = f"{row.value:.3g}"
     if row.error:
-        text += f" ± {row.error:.1g}"
+        text += f" ± {row.error:.2g}"
     return text if row.printed is None else f"{text} [{row.printed:g}]"

@@ -1,38 +1,35 @@
-"""Results of studies on disk: NAME-SCALE.csv has the rows, .json the statements and facts.
+"""Values of studies on disk: NAME-SCALE.csv has those of each key, .json the facts of the run.
 
-The figure is NAME-SCALE.png. Verdicts are not stored: they are made from rows and statements.
+The figure is NAME-SCALE.png. Rows, statements and verdicts are made from the values.
 """
 
 import csv
 import json
-import math
 import platform
 import re
 import subprocess
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bandgap.foundation.machine import cores
 from benchmarks.studies.figures import save_figure
-from benchmarks.studies.study import SCALES, Part, Result, Row, Statement, Study
+from benchmarks.studies.study import DRAWN, SCALES, Key, Result, Study
 
 FOLDER = Path(__file__).parent / "results"
-COLUMNS = tuple(field.name for field in fields(Row))
-NUMBERS = ("value", "error", "printed", "printed_error", "printed_unit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredResult:
-    """A result with when, where and from which code it was computed; `seconds` are CPU time."""
+    """A result with when, where and from which code it was computed."""
 
-    study: str
     scale: str
     seed: int
     date: str
-    seconds: float
     machine: str
     versions: str
     commit: str
@@ -40,54 +37,45 @@ class StoredResult:
     figure: Path | None
 
 
-def save(study: Study, result: Result, *, scale: str, seed: int, folder: Path) -> StoredResult:
-    """Write rows, figure and facts of a result; a stored one of the same scale is replaced."""
+def save(result: Result, *, scale: str, seed: int, folder: Path) -> StoredResult:
+    """Write values, figure and facts of a result; a stored one of the same scale is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = files_of(study.name, scale, folder)
+    files = files_of(result.study.name, scale, folder)
     with files["csv"].open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for row in result.rows:
-            writer.writerow([_text(getattr(row, column)) for column in COLUMNS])
+        writer.writerow([*Key._fields, "values"])
+        for key, values in result.values.items():
+            if key.reading != DRAWN:
+                writer.writerow([*key, " ".join(f"{value:.6g}" for value in values)])
     figure = save_figure(result, files["png"])
     facts: dict[str, Any] = {
         "scale": scale,
         "seed": seed,
         "date": datetime.now(UTC).date().isoformat(),
-        "seconds": result.seconds,
         "machine": machine(),
         "versions": ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "torch")),
         "commit": commit(),
     }
-    of_result = {
-        "statements": [_facts_of(statement) for statement in result.statements],
-        "reasons": dict(result.reasons),
-        "incomparable": dict(result.incomparable),
-        "notes": list(result.notes),
-    }
+    of_result = {"seconds": result.seconds, "size": result.size}
     text = json.dumps(facts | of_result, indent=2, ensure_ascii=False)
     files["json"].write_text(text + "\n", encoding="utf-8")
-    return StoredResult(study=study.name, result=result, figure=figure, **facts)
+    return StoredResult(result=result, figure=figure, **facts)
 
 
-def load(name: str, scale: str, folder: Path = FOLDER) -> StoredResult | None:
+def load(study: Study, scale: str, folder: Path = FOLDER) -> StoredResult | None:
     """Return a stored result, or None if there is none."""
-    files = files_of(name, scale, folder)
+    files = files_of(study.name, scale, folder)
     if not files["json"].exists():
         return None
     facts = json.loads(files["json"].read_text(encoding="utf-8"))
     with files["csv"].open(encoding="utf-8", newline="") as file:
-        rows = [_row(cells) for cells in csv.DictReader(file)]
-    result = Result(
-        rows=rows,
-        statements=[
-            Statement(one["text"], [Part(**part) for part in one["parts"]], one["note"])
-            for one in facts.pop("statements")
-        ],
-        **{name: facts.pop(name) for name in ("reasons", "incomparable", "notes")},
-    )
+        values = {
+            Key(*key): np.array(numbers.split(), dtype=float)
+            for *key, numbers in list(csv.reader(file))[1:]
+        }
     figure = files["png"] if files["png"].exists() else None
-    return StoredResult(study=name, result=result, figure=figure, **facts)
+    result = Result(study, values, facts.pop("size"), facts.pop("seconds"))
+    return StoredResult(result=result, figure=figure, **facts)
 
 
 def files_of(name: str, scale: str, folder: Path) -> dict[str, Path]:
@@ -95,13 +83,10 @@ def files_of(name: str, scale: str, folder: Path) -> dict[str, Path]:
     return {ending: folder / f"{name}-{scale}.{ending}" for ending in ("csv", "json", "png")}
 
 
-def latest(name: str, folder: Path = FOLDER) -> StoredResult | None:
+def latest(study: Study, folder: Path = FOLDER) -> StoredResult | None:
     """Return the stored result of the largest scale, or None."""
-    for scale in reversed(SCALES):
-        stored = load(name, scale, folder)
-        if stored is not None:
-            return stored
-    return None
+    stored = (load(study, scale, folder) for scale in reversed(SCALES))
+    return next(filter(None, stored), None)
 
 
 def machine() -> str:
@@ -125,28 +110,3 @@ def commit() -> str:
     code = (f"benchmarks/studies/*.{ending}" for ending in ("py", "toml"))
     changes = git("status", "--porcelain", "--", "bandgap", *code)
     return (name or "no repository") + (" with changes" if changes else "")
-
-
-def _facts_of(statement: Statement) -> dict[str, Any]:
-    """Return a statement without the fields of parts that have their default."""
-    defaults = asdict(Part(what="", value=math.nan))
-    parts = [
-        {name: value for name, value in asdict(part).items() if value != defaults[name]}
-        for part in statement.parts
-    ]
-    return {"text": statement.text, "parts": parts, "note": statement.note}
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _row(cells: dict[str, str]) -> Row:
-    """Return the row of a line of the CSV file."""
-    values: dict[str, Any] = {column: cells[column] for column in COLUMNS}
-    values["n_values"] = int(values["n_values"])
-    for column in NUMBERS:
-        values[column] = float(values[column]) if values[column] else None
-    return Row(**values)

@@ -110,7 +110,7 @@ def simulated_source(
     config = SourceConfig(
         HIDDEN, TrainingConfig(**training), variational=(VariationalConfig(epochs=epochs),)
     )
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, 1, design.added])
     x = design.inputs_of(n, rng)
     y = design.mean(x, target=False) + design.sigma * rng.standard_normal(n)
     network = NetworkConfig(design.inputs, HIDDEN)
@@ -133,7 +133,7 @@ def transferred(
     seed: int,
 ) -> Values:
     """Return the values of all methods (reading and name) for one target of n rows."""
-    rng = np.random.default_rng([seed, 2, n])
+    rng = np.random.default_rng([seed, 2, n, design.added])
     x, x_test = (design.inputs_of(size, rng) for size in (n, n_test))
     data = TargetData(x, design.mean(x, target=True) + design.sigma * rng.standard_normal(n))
     truth = design.mean(x_test, target=True)

@@ -1,8 +1,9 @@
 """What a study is: data, a function that computes the values of a split, and a fault it notices.
 
 A study computes independent values: of splits, data sets or replicates, by setting, method and
-quantity. The frame runs the splits, keeps those that are finished, and makes rows and statements.
-NaN is a value that is left out, an infinite one the error of a chain that diverged.
+quantity. The frame runs the splits, keeps those that are finished, and stores the values; rows,
+statements and verdicts are made of them by the rule of today. NaN is a value that is left out, an
+infinite one the error of a chain that diverged.
 
 The verdict on printed numbers is one pooled test a table. With d_i our number minus the printed,
 
@@ -10,13 +11,15 @@ The verdict on printed numbers is one pooled test a table. With d_i our number m
 
 k is the common Monte-Carlo error of all rows of one method and quantity, relative to the size of
 both numbers, p_i the printed number, e_i its error, and u_i one unit of its last digit (some tables
-are truncated). Rows of one data set may share their chance, so that only blocks of rows, whose
-settings begin alike, count as independent: M has the F distribution of their number if both
-computations have the same expectations. A table
+are truncated). A printed zero has no relative error: its row has its own error. M has the F
+distribution of the number of independent blocks of rows if both computations have the same
+expectations. The settings of a block begin alike, or all rows of a study are one block
+(`Study.one_block`), as they share their data. Where errors are uneven, their number is lowered by
+Satterthwaite's rule, (sum of w)^2 / sum of w^2 with w_i = (own error)^2 / v_i. A table
 
 - differs if M is above its 99 % quantile,
-- agrees if it does not, and M is so small that differences of 10 % (root mean square) would give
-  a larger one with probability 0.95,
+- agrees if it does not, and in each method's rows M is so small that differences of 10 % (root mean
+  square) would give a larger one with probability 0.95,
 - else cannot tell.
 
 A statement on numbers holds if each is proven at 95 % by Student's distribution, and fails if one
@@ -28,7 +31,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -53,6 +56,7 @@ FALSE_ALARM = 0.01  # of the pooled test of a table
 LEVEL = 0.05  # of statements, and of the bound on the size of differences
 BOUND = 0.1  # relative difference that an agreement excludes
 MANY = 1e6  # degrees of freedom of errors that are known
+BATCHES = 50  # means of so many batches are stored where a split has more values
 
 Verdict = Literal["agrees", "differs", "cannot tell"]
 
@@ -100,8 +104,12 @@ class Comparison:
     apart: float
 
 
-def compared(rows: Sequence[Row], *, false_alarm: float = FALSE_ALARM) -> Comparison:
+def compared(
+    rows: Sequence[Row], *, one_block: bool = False, false_alarm: float = FALSE_ALARM
+) -> Comparison:
     """Return the verdict of the pooled test of rows that all have a printed number.
+
+    Rows whose settings begin alike are a block, or all are with `one_block`.
 
     >>> rows = [
     ...     Row(setting=f"p = {p}", method="a", quantity="b", value=value, error=0.02, printed=1.0)
@@ -117,20 +125,27 @@ def compared(rows: Sequence[Row], *, false_alarm: float = FALSE_ALARM) -> Compar
     size = np.sqrt((value**2 + printed**2) / 2.0)
     relative = np.divide(error, size, out=np.zeros_like(error), where=size > 0)
     columns = np.array([f"{r.table}|{r.method}|{r.quantity}" for r in rows])
-    common = np.empty_like(error)
-    for column in np.unique(columns):
-        common[columns == column] = np.sqrt((relative[columns == column] ** 2).mean())
-    variance = (common * printed) ** 2 + printed_error**2 + unit**2 / 3.0
-    difference = value - printed
+    common = error.copy()
+    for column in np.unique(columns[printed != 0]):
+        of = (columns == column) & (printed != 0)
+        common[of] = np.sqrt((relative[of] ** 2).mean()) * np.abs(printed[of])
+    further = printed_error**2 + unit**2 / 3.0
+    variance = common**2 + further
+    weights = (np.where(printed != 0, relative * printed, error) ** 2 + further) / variance
     freedom: dict[str, float] = {}
     for row in rows:
-        block = row.setting.partition(", ")[0]
+        block = "" if one_block else row.setting.partition(", ")[0]
         freedom[block] = max(freedom.get(block, 0.0), row.n_values - 1.0 if row.n_values else MANY)
-    dof = (len(freedom), sum(freedom.values()))
+    # Estimates of the errors scatter by themselves, which is taken off the unevenness.
+    scatter = 1.0 + 2.0 * len(freedom) / sum(freedom.values())
+    even = min(1.0, weights.sum() ** 2 * scatter / (weights**2).sum() / len(rows))
+    n_blocks = max(1.0, even * len(freedom))
+    dof = (n_blocks, max(min(freedom.values()), even * sum(freedom.values())))
+    difference = value - printed
     statistic = float((difference**2 / variance).mean())
     at_bound = float(((BOUND * printed) ** 2 / variance).mean())
     # scipy's ncf fails far in the tail; at ten times the statistic the probability is below 0.05.
-    noncentrality = len(freedom) * min(at_bound, 10.0 * (1.0 + statistic))
+    noncentrality = n_blocks * min(at_bound, 10.0 * (1.0 + statistic))
     of_size = np.divide(difference, size, out=np.zeros_like(size), where=size > 0)
     apart = float(np.sqrt((of_size**2).mean()))
     if statistic > fisher.isf(false_alarm, *dof):
@@ -201,155 +216,6 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
     return "agrees" if set(verdicts) == {"agrees"} else "cannot tell"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What a study computed.
-
-    Attributes
-    ----------
-    rows, statements
-        Numbers and statements.
-    reasons
-        For a method whose rows differ: why. The key is `Row.method`.
-    incomparable
-        For a method that cannot be compared with the printed numbers: why. Its rows are shown, and
-        do not count for the verdict.
-    notes
-        Sentences that belong to the result, such as settings where the text has none.
-    draw
-        Draws the figure; None if the common figure of the rows is drawn.
-    seconds
-        CPU time.
-    """
-
-    rows: Sequence[Row] = ()
-    statements: Sequence[Statement] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    incomparable: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    draw: "Callable[[Figure], None] | None" = None
-    seconds: float = 0.0
-
-    def _comparisons(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
-        parts: dict[str, list[Row]] = {}
-        for row in self.rows:
-            if row.printed is not None and not row.reading and row.method not in self.incomparable:
-                parts.setdefault(key(row), []).append(row)
-        return {name: compared(rows) for name, rows in parts.items()}
-
-    def tables(self) -> dict[str, Comparison]:
-        """Return the verdict on every printed table."""
-        return self._comparisons(lambda row: row.table)
-
-    def columns(self) -> dict[str, Comparison]:
-        """Return the verdict on every method of a table, which does not count for that of all."""
-        return self._comparisons(lambda row: f"{row.table}, {row.method}")
-
-    def verdicts(self) -> dict[str, Verdict]:
-        """Return the verdicts on tables and statements."""
-        of_tables = {name: one.verdict for name, one in self.tables().items()}
-        return of_tables | {statement.text: statement.verdict for statement in self.statements}
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on all tables and statements together."""
-        return together(list(self.verdicts().values()))
-
-    @property
-    def summary(self) -> str:
-        """The verdict, and those on tables and statements."""
-        parts = [
-            f"{table}: {one.n_rows} numbers, {one.verdict}, {100 * one.apart:.3g} % apart"
-            for table, one in self.tables().items()
-        ]
-        if self.statements:
-            n_hold = sum(statement.verdict == "agrees" for statement in self.statements)
-            parts.append(f"{n_hold} of {len(self.statements)} statements hold")
-        return self.verdict + (f" ({'; '.join(parts)})." if parts else ".")
-
-    @property
-    def explanations(self) -> list[str]:
-        """For every method that differs or cannot be compared: why."""
-        differing = dict.fromkeys(
-            name.partition(", ")[2]
-            for name, one in self.columns().items()
-            if one.verdict == "differs"
-        )
-        reasons = [
-            " ".join([f"{method}: {self.reasons.get(method, 'no reason found.')}", *readings])
-            for method in differing
-            for readings in [self._other_readings(method)]
-        ]
-        return reasons + [f"{method}: {reason}" for method, reason in self.incomparable.items()]
-
-    def _other_readings(self, method: str) -> list[str]:
-        """Return the verdict on a method under each other reading of the text."""
-        rows = [row for row in self.rows if row.method == method and row.printed is not None]
-        return [
-            f'Read as "{reading}": {one.verdict}, {100 * one.apart:.3g} % apart.'
-            for reading in dict.fromkeys(row.reading for row in rows if row.reading)
-            for one in [compared([row for row in rows if row.reading == reading])]
-        ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """A fault of ours that a study would notice: numbers times `factor`, or two methods swapped.
-
-    Only numbers of `method` are changed, if one is given: rows of that method, and the parts of
-    statements with it in their name.
-    """
-
-    text: str
-    factor: float = 1.0
-    method: str = ""
-    swapped: Sequence[str] = ()
-
-    def applied(self, result: Result) -> Result:
-        """Return the result with the fault."""
-        rows = [self._row(row, result.rows) for row in result.rows]
-        statements = [
-            replace(statement, parts=[self._part(part) for part in statement.parts])
-            for statement in result.statements
-        ]
-        return replace(result, rows=rows, statements=statements)
-
-    def turned(self, result: Result) -> list[tuple[str, Verdict, Verdict]]:
-        """Return the verdicts that the fault turns, and what they become.
-
-        They are those on methods of a table where none on tables and statements turns.
-        """
-        broken = self.applied(result)
-        for of in (Result.verdicts, _on_columns):
-            after = of(broken)
-            turns = [(k, old, after[k]) for k, old in of(result).items() if after[k] != old]
-            if turns:
-                return turns
-        return []
-
-    def _row(self, row: Row, rows: Sequence[Row]) -> Row:
-        if row.method in self.swapped:
-            (other,) = set(self.swapped) - {row.method}
-            (partner,) = [r for r in rows if r.method == other and _place(r) == _place(row)]
-            return replace(row, value=partner.value, error=partner.error)
-        if self.method in ("", row.method):
-            return replace(row, value=self.factor * row.value, error=abs(self.factor) * row.error)
-        return row
-
-    def _part(self, part: Part) -> Part:
-        if self.method not in part.what:
-            return part
-        return replace(part, value=self.factor * part.value, error=abs(self.factor) * part.error)
-
-
-def _place(row: Row) -> tuple[str, ...]:
-    return row.table, row.setting, row.quantity, row.reading
-
-
-def _on_columns(result: Result) -> dict[str, Verdict]:
-    return {name: one.verdict for name, one in result.columns().items()}
-
-
 class Key(NamedTuple):
     """Where values are in a table; values with the reading `DRAWN` are for the figure alone."""
 
@@ -366,6 +232,39 @@ SECONDS = Key("", "", "CPU time of a split (s)")
 def readings(*texts: str) -> str:
     """Return several readings of the text as one."""
     return ", ".join(filter(None, texts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A fault of ours that a study would notice.
+
+    Values times `factor`, those whose key has all fields of `where`; or the values of two methods
+    or settings, `swapped`.
+    """
+
+    text: str
+    factor: float = 1.0
+    where: Mapping[str, str] = field(default_factory=dict)
+    swapped: Sequence[str] = ()
+
+    def applied(self, result: "Result") -> "Result":
+        """Return the result of the values with the fault."""
+        other = dict(zip(self.swapped, reversed(self.swapped), strict=True))
+        values = {
+            Key(*(other.get(text, text) for text in key)): (
+                self.factor * part if self.where.items() <= key._asdict().items() else part
+            )
+            for key, part in result.values.items()
+        }
+        return replace(result, values=values)
+
+    def turned(self, result: "Result") -> list[tuple[str, Verdict, Verdict]]:
+        """Return the verdicts on methods of a table and statements that the fault reverses."""
+        before, after = result.judged, self.applied(result).judged
+        both = {"agrees", "differs"}
+        return [
+            (name, old, after[name]) for name, old in before.items() if {old, after[name]} == both
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,10 +289,18 @@ class Study:
         Numbers of splits by scale, as the sizes; 1 where `compute` has replicates.
     printed
         Fields of `Row` for the printed number (`published_tables.cell`).
+    one_block
+        Whether all rows of a split share their data.
     statements
         What the text says, from the values.
-    reasons, incomparable, notes, draw
-        See `Result`; `draw` gets the values.
+    reasons
+        For a method whose rows differ: why.
+    incomparable
+        Why the printed numbers are of other data; rows are shown, and do not count for the verdict.
+    notes
+        Sentences that belong to the result, such as settings where the text has none.
+    draw
+        Draws the figure of the values, in place of the common figure of the rows.
     fault
         A fault that its stored result would notice; None where it can tell nothing.
     left_out
@@ -408,18 +315,24 @@ class Study:
     sizes: Mapping[str, Mapping[str, Any]]
     splits: Mapping[str, int] = field(default_factory=dict)
     printed: Callable[[Key], Mapping[str, Any]] = lambda key: {}
+    one_block: bool = False
     statements: Callable[[Values], Sequence[Statement]] = lambda values: ()
     reasons: Mapping[str, str] = field(default_factory=dict)
-    incomparable: Mapping[str, str] = field(default_factory=dict)
+    incomparable: str = ""
     notes: Sequence[str] = ()
     draw: "Callable[[Figure, Values], None] | None" = None
     fault: Fault | None = None
     left_out: str = ""
 
-    def run(self, scale: str, seed: int, parts: Parts = NOT_STORED, **facts: Any) -> Result:
-        """Compute the splits that `parts` lacks; `facts` say with what code."""
-        size = self.sizes.get(scale, self.sizes["laptop"])
+    def size(self, scale: str) -> dict[str, Any]:
+        """Return the number of splits and the arguments of `compute` at a scale."""
         n_splits = self.splits.get(scale, self.splits.get("laptop", 1))
+        return {"splits": n_splits, **self.sizes.get(scale, self.sizes["laptop"])}
+
+    def run(self, scale: str, seed: int, parts: Parts = NOT_STORED, **facts: Any) -> "Result":
+        """Compute the splits that `parts` lacks; `facts` say with what code."""
+        size = self.size(scale)
+        n_splits = size.pop("splits")
 
         def split(number: int) -> Values:
             figures = parts.get(
@@ -430,11 +343,12 @@ class Study:
             return {Key(*json.loads(key)): np.array(value) for key, value in figures.items()}
 
         splits = [split(number) for number in range(n_splits)]
-        values = {key: np.concatenate([part[key] for part in splits]) for key in splits[0]}
+        values = {
+            key: in_batches(np.concatenate([part[key] for part in splits]), key)
+            for key in splits[0]
+        }
         seconds = float(values.pop(SECONDS).sum())
-        return replace(
-            self.result_of(values, {"splits": n_splits, **size}), seconds=round(seconds, 1)
-        )
+        return Result(self, values, self.size(scale), round(seconds, 1))
 
     def _measured(self, seed: int, size: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return values by their keys as JSON, with the CPU time."""
@@ -443,31 +357,142 @@ class Study:
         values[SECONDS] = np.array(cpu_seconds() - started)
         return {json.dumps(key): np.atleast_1d(part).tolist() for key, part in values.items()}
 
-    def result_of(self, values: Values, size: Mapping[str, Any]) -> Result:
-        """Return rows and statements of values."""
-        lacking = {key: int((~np.isfinite(part)).sum()) for key, part in values.items()}
-        lacking_text = "; ".join(
-            f"{key.method}, {key.setting}, {key.quantity}: {n} of {len(values[key])}"
-            for key, n in lacking.items()
-            if n
+
+def in_batches(values: Floats, key: Key) -> Floats:
+    """Return the means of `BATCHES` batches where there are more values of a row."""
+    if len(values) <= BATCHES or key == SECONDS or key.reading == DRAWN:
+        return values
+    return np.array([part.mean() for part in np.array_split(values, BATCHES)])
+
+
+@dataclass(frozen=True)
+class Result:
+    """Values of a study, the sizes that were computed and their CPU time, and what follows."""
+
+    study: Study
+    values: Values
+    size: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @cached_property
+    def _row_values(self) -> Values:
+        """The values that are not for the figure alone."""
+        return {key: part for key, part in self.values.items() if key.reading != DRAWN}
+
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """The mean of the finite values of each key, if there are two, or if one is all."""
+        return [
+            mean_row(key, part[np.isfinite(part)], self.study.printed(key))
+            for key, part in self._row_values.items()
+            if np.isfinite(part).sum() >= min(2, len(part))
+        ]
+
+    @cached_property
+    def statements(self) -> Sequence[Statement]:
+        """What the text says, and the numbers that decide it."""
+        return self.study.statements(self.values)
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of the study, the sizes, and what is left out."""
+        lacking = [
+            f"{key.method}, {key.setting}, {key.quantity}: {n} of {len(part)}"
+            for key, part in self._row_values.items()
+            if (n := int((~np.isfinite(part)).sum()))
+        ]
+        return [
+            *self.study.notes,
+            "Sizes: " + ", ".join(f"{name} {value}" for name, value in self.size.items()) + ".",
+            *([f"Not finite and left out: {'; '.join(lacking)}."] if lacking else []),
+        ]
+
+    def compared(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
+        """Return the verdicts on printed numbers, those of the same key together."""
+        parts: dict[str, list[Row]] = {}
+        for row in () if self.study.incomparable else self.rows:
+            if row.printed is not None and not row.reading:
+                parts.setdefault(key(row), []).append(row)
+        return {
+            name: compared(rows, one_block=self.study.one_block) for name, rows in parts.items()
+        }
+
+    @cached_property
+    def columns(self) -> Mapping[str, Comparison]:
+        """The verdict on every method of a table."""
+        return self.compared(lambda row: f"{row.table}, {row.method}")
+
+    @cached_property
+    def tables(self) -> Mapping[str, Comparison]:
+        """The verdict on every printed table: it agrees if each of its columns does."""
+        columns: dict[str, set[Verdict]] = {}
+        for name, one in self.columns.items():
+            columns.setdefault(name.partition(", ")[0], set()).add(one.verdict)
+        return {
+            table: one
+            if one.verdict == "differs" or columns[table] == {"agrees"}
+            else replace(one, verdict="cannot tell")
+            for table, one in self.compared(lambda row: row.table).items()
+        }
+
+    @property
+    def judged(self) -> dict[str, Verdict]:
+        """The verdicts on columns and statements."""
+        of_columns = {name: one.verdict for name, one in self.columns.items()}
+        return of_columns | {statement.text: statement.verdict for statement in self.statements}
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on all tables and statements together."""
+        tables = [one.verdict for one in self.tables.values()]
+        return together([*tables, *(statement.verdict for statement in self.statements)])
+
+    @property
+    def summary(self) -> str:
+        """The verdict, and those on tables and statements."""
+        parts = [
+            f"{table}: {one.n_rows} numbers, {one.verdict}, {100 * one.apart:.3g} % apart"
+            for table, one in self.tables.items()
+        ]
+        if self.statements:
+            n_hold = sum(statement.verdict == "agrees" for statement in self.statements)
+            parts.append(f"{n_hold} of {len(self.statements)} statements hold")
+        return self.verdict + (f" ({'; '.join(parts)})." if parts else ".")
+
+    @property
+    def explanations(self) -> list[str]:
+        """For every method that differs, or for all that cannot be compared: why."""
+        differing = dict.fromkeys(
+            name.partition(", ")[2]
+            for name, one in self.columns.items()
+            if one.verdict == "differs"
         )
-        draw = self.draw
-        return Result(
-            rows=[
-                mean_row(key, part[np.isfinite(part)], self.printed(key))
-                for key, part in values.items()
-                if key.reading != DRAWN and len(part) - lacking[key] >= min(2, len(part))
-            ],
-            statements=self.statements(values),
-            reasons=self.reasons,
-            incomparable=self.incomparable,
-            notes=[
-                *self.notes,
-                "Sizes: " + ", ".join(f"{name} {value}" for name, value in size.items()) + ".",
-                *([f"Not finite and left out: {lacking_text}."] if lacking_text else []),
-            ],
-            draw=None if draw is None else lambda figure: draw(figure, values),
-        )
+        reasons = [
+            " ".join(
+                [
+                    f"{method}: {self.study.reasons.get(method, 'no reason found.')}",
+                    *self._other_readings(method),
+                ]
+            )
+            for method in differing
+        ]
+        if self.study.incomparable:
+            reasons.append(f"Numbers are not compared: {self.study.incomparable}")
+        return reasons
+
+    def _other_readings(self, method: str) -> list[str]:
+        """Return the verdict on a method under each other reading of the text."""
+        rows = [row for row in self.rows if row.method == method and row.printed is not None]
+        return [
+            f'Read as "{reading}": {one.verdict}, {100 * one.apart:.3g} % apart.'
+            for reading in dict.fromkeys(row.reading for row in rows if row.reading)
+            for one in [
+                compared(
+                    [row for row in rows if row.reading == reading],
+                    one_block=self.study.one_block,
+                )
+            ]
+        ]
 
 
 @cache
@@ -476,9 +501,15 @@ def _texts() -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def _fields(name: str) -> dict[str, Any]:
+    """Return the fields of a study, with those of the one that it is `like`."""
+    fields = dict(_texts()[name])
+    return (_fields(fields.pop("like")) if "like" in fields else {}) | fields
+
+
 def study_of(name: str, compute: Callable[..., Values], **functions: Any) -> Study:
     """Return the study with texts, sizes and fault of `studies.toml`."""
-    fields = dict(_texts()[name])
+    fields = _fields(name)
     if "fault" in fields:
         fields["fault"] = Fault(**fields["fault"])
     return Study(name=name, compute=compute, **fields, **functions)

@@ -1,5 +1,6 @@
 """Studies: estimators against independent computations, verdicts, storage and report."""
 
+import json
 import math
 import os
 import subprocess
@@ -28,6 +29,7 @@ from benchmarks.studies.published_tables import cell, table_names
 from benchmarks.studies.registry import NOT_RUN, STUDIES
 from benchmarks.studies.simulated_transfer import Design, large_design, small_design
 from benchmarks.studies.study import (
+    DRAWN,
     Fault,
     Key,
     Part,
@@ -36,11 +38,12 @@ from benchmarks.studies.study import (
     Statement,
     Study,
     compared,
+    in_batches,
     mean_part,
     mean_row,
 )
 
-STORED = [study for study in STUDIES if results.latest(study.name)]
+STORED = [study for study in STUDIES if results.latest(study)]
 REPORT = Path(__file__).parents[2] / "docs" / "development" / "studies"
 
 
@@ -56,6 +59,30 @@ def row(**changes):
         "printed_unit": 0.01,
     }
     return Row(**(fields | changes))
+
+
+def values_of(means, reading=""):
+    """Values of four settings by method, with the mean and a small error."""
+    return {
+        Key(f"p = {p}", method, "error", reading): mean + 0.01 * np.array([-1.0, 0.0, 1.0])
+        for method, mean in means.items()
+        for p in range(4)
+    }
+
+
+def result_of(means, **fields):
+    """The result of values of methods whose printed number is 0.76."""
+    study = Study(
+        name="table-3.1",
+        title="A title",
+        source="a paper",
+        tables=("table_3_1",),
+        compute=lambda seed: {},
+        sizes={"laptop": {}},
+        printed=lambda key: {"table": "table_3_1", "printed": 0.76, "printed_unit": 0.01},
+        **fields,
+    )
+    return Result(study, values_of(means))
 
 
 def tables_of_means(*, n, expectation, sd, count=1000, n_rows=8):
@@ -111,19 +138,48 @@ class TestVerdict:
         ]
         assert compared(rows).verdict == "agrees"
 
+    def test_one_noisy_row_of_ten_gives_few_false_alarms(self):
+        """Without Satterthwaite's rule 130 of 1,000 tables differ."""
+        rng = np.random.default_rng(0)
+        sds = [1.0] + [0.03] * 9
+        tables = [
+            [
+                mean_row(Key(f"{k}", "a", "b"), rng.normal(1.0, sd, 10), {"printed": 1.0})
+                for k, sd in enumerate(sds)
+            ]
+            for _ in range(1000)
+        ]
+        assert shares_of(tables)["differs"] <= 0.035
+
+    def test_printed_zero_is_compared_in_units_of_our_own_error(self):
+        rows = [row(setting=f"p = {p}") for p in range(8)]
+        for value, verdict in ((0.02, "agrees"), (0.1, "differs")):
+            zero = row(setting="p = 9", value=value, error=0.01, printed=0.0, n_values=9)
+            assert compared([*rows, zero]).verdict == verdict
+
     def test_one_method_apart_differs_and_its_reason_is_given(self):
-        result = Result(
-            rows=[row(), row(method="MLE", value=2.0)], reasons={"MLE": "n is not printed."}
-        )
-        assert result.summary == "differs (table_3_1: 2 numbers, differs, 58 % apart)."
+        result = result_of({"horseshoe": 0.75, "MLE": 2.0}, reasons={"MLE": "n is not printed."})
+        assert result.summary == "differs (table_3_1: 8 numbers, differs, 58 % apart)."
         assert result.explanations == ["MLE: n is not printed."]
 
+    def test_table_agrees_only_if_each_method_does(self):
+        values = {"horseshoe": 0.76, "MLE": 0.76}
+        assert result_of(values).verdict == "agrees"
+        uncertain = values_of(values) | {
+            Key(f"p = {p}", "MLE", "error"): 0.86 + 0.2 * np.array([-1.0, 0.0, 1.0])
+            for p in range(4)
+        }
+        result = replace(result_of(values), values=uncertain)
+        assert result.compared(lambda row: row.table)["table_3_1"].verdict == "agrees"
+        assert {one.verdict for one in result.columns.values()} == {"agrees", "cannot tell"}
+        assert result.tables["table_3_1"].verdict == "cannot tell"
+
     def test_rows_of_another_reading_do_not_count_and_are_mentioned(self):
-        result = Result(rows=[row(value=2.0), row(reading="tau = q/p")])
-        assert result.summary.startswith("differs (table_3_1: 1 numbers")
-        assert result.explanations == [
-            'horseshoe: no reason found. Read as "tau = q/p": agrees, 1.32 % apart.'
-        ]
+        values = values_of({"horseshoe": 2.0}) | values_of({"horseshoe": 0.75}, "tau = q/p")
+        result = replace(result_of({}), values=values)
+        assert result.summary.startswith("differs (table_3_1: 4 numbers")
+        (text,) = result.explanations
+        assert text.startswith('horseshoe: no reason found. Read as "tau = q/p": agrees')
 
     def test_direction_of_few_data_sets_is_proven_in_5_of_100_cases_by_chance(self):
         """Three standard deviations of 4,000 samples are 1 %; with a normal quantile: 9 %."""
@@ -150,34 +206,43 @@ class TestVerdict:
         holds = Statement("a", [Part(what="b", value=1.0, low=0.0)])
         open_ = Statement("c", [Part(what="d", value=1.0, error=2.0, low=0.0)])
         fails = Statement("e", [Part(what="f", value=-1.0, low=0.0)])
-        assert Result(statements=[holds]).verdict == "agrees"
-        assert Result(statements=[holds, open_]).summary == (
-            "cannot tell (1 of 2 statements hold)."
-        )
-        assert Result(statements=[holds, open_, fails]).verdict == "differs"
-        assert Result().verdict == "cannot tell"
+
+        def result(*statements):
+            return result_of({}, statements=lambda values: statements)
+
+        assert result(holds).verdict == "agrees"
+        assert result(holds, open_).summary == "cannot tell (1 of 2 statements hold)."
+        assert result(holds, open_, fails).verdict == "differs"
+        assert result().verdict == "cannot tell"
 
 
-class TestFaults:
+class TestStoredResults:
     @pytest.mark.parametrize("study", STORED, ids=lambda study: study.name)
-    def test_stored_result_notices_the_fault_of_its_study(self, study):
-        result = results.latest(study.name).result
+    def test_stored_values_notice_the_fault_of_their_study(self, study):
+        result = results.latest(study).result
         if study.fault is None:
-            assert result.verdict == "cannot tell"
+            assert "agrees" not in result.judged.values()
         else:
             assert study.fault.turned(result)
 
+    @pytest.mark.parametrize("study", STORED, ids=lambda study: study.name)
+    def test_stored_values_are_those_of_the_sizes_of_the_study(self, study):
+        stored = results.latest(study)
+        size = json.loads(json.dumps(study.size(stored.scale)))
+        assert stored.result.size == size
+        assert not stored.commit.endswith("with changes")
+
     @pytest.mark.parametrize("factor", [2.0, 1.5, -1.0])
-    def test_tables_that_agree_would_notice_wrong_numbers(self, factor):
-        n_tables = 0
+    def test_columns_that_agree_would_notice_wrong_numbers(self, factor):
+        n_columns = 0
         for study in STORED:
-            result = results.latest(study.name).result
-            wrong = Fault(text="", factor=factor).applied(result).tables()
-            for table, one in result.tables().items():
+            result = results.latest(study).result
+            wrong = Fault(text="", factor=factor).applied(result).columns
+            for name, one in result.columns.items():
                 if one.verdict == "agrees":
-                    n_tables += 1
-                    assert wrong[table].verdict == "differs", table
-        assert n_tables == 11
+                    n_columns += 1
+                    assert wrong[name].verdict == "differs", name
+        assert n_columns > 0
 
 
 class TestPublishedTables:
@@ -351,8 +416,14 @@ class TestFrame:
         (one,) = result.rows
         assert one.value == pytest.approx(np.mean([1, 2, 3, 4, 4, 4])) and one.n_values == 6
         assert one.printed_error == pytest.approx(np.std([1, 2, 3, 4, 4, 4], ddof=1))
+        assert result.size == {"splits": 3, "n": 4.0}
         assert result.statements[0].parts[0].n_values == 6
         assert "c, n = 1, b: 6 of 6" in result.notes[-1] and "n 4.0" in result.notes[0]
+
+    def test_many_values_of_a_split_are_stored_as_means_of_batches(self):
+        values = in_batches(np.arange(1000.0), Key("a", "b", "c"))
+        assert values.size == 50 and values.mean() == pytest.approx(499.5)
+        assert in_batches(np.arange(1000.0), Key("a", "b", "c", DRAWN)).size == 1000
 
     def test_interrupted_run_resumes_after_its_splits(self, study, tmp_path):
         parts = tmp_path / "parts.jsonl"
@@ -362,7 +433,7 @@ class TestFrame:
         self.seeds.clear()
         again = study.run("laptop", 0, Parts(parts), commit="abc")
         assert self.seeds == [2]
-        assert again.rows == first.rows
+        assert again.values.keys() == first.values.keys() and again.rows == first.rows
         study.run("laptop", 0, Parts(parts), commit="def")
         assert self.seeds == [2, 0, 1, 2]
 
@@ -370,38 +441,40 @@ class TestFrame:
 class TestStorageAndReport:
     @pytest.fixture
     def stored(self, tmp_path):
-        study = Study(
-            name="table-3.1",
-            title="A title",
-            source="a paper",
-            tables=("table_3_1",),
-            compute=lambda seed: {},
-            sizes={},
-            left_out="p = 10",
-        )
-        result = Result(
-            rows=[row(n_values=30), row(method="MLE", value=2.0), row(reading="tau = q/p")],
-            statements=[
+        result = result_of(
+            {},
+            statements=lambda values: [
                 Statement("p decreases", [Part(what="change", value=-0.5, error=0.1, high=0.0)])
             ],
             reasons={"MLE": "not printed."},
             notes=["A note."],
+            left_out="p = 10",
         )
-        saved = results.save(study, result, scale="smoke", seed=3, folder=tmp_path / "results")
-        return study, saved, tmp_path
+        values = values_of({"horseshoe": 0.76, "MLE": 2.0}) | values_of({"horseshoe": 0.7}, "tau")
+        drawn = {Key("p", "MLE", "path", DRAWN): np.arange(3.0)}
+        saved = results.save(
+            replace(result, values=values | drawn, seconds=7.0),
+            scale="smoke",
+            seed=3,
+            folder=tmp_path / "stored",
+        )
+        return saved, tmp_path
 
     def test_loaded_result_is_the_saved_one(self, stored):
-        study, saved, folder = stored
-        loaded = results.latest(study.name, folder / "results")
-        assert loaded.result.rows == saved.result.rows
-        assert loaded.result.rows[0].n_values == 30
+        saved, folder = stored
+        study = saved.result.study
+        loaded = results.latest(study, folder / "stored")
+        assert loaded.result.rows == saved.result.rows and len(loaded.result.rows) == 12
         assert loaded.result.statements == saved.result.statements
+        assert not any(key.reading == DRAWN for key in loaded.result.values)
         assert (loaded.scale, loaded.seed, loaded.date) == ("smoke", 3, saved.date)
+        assert loaded.result.seconds == 7.0
         assert loaded.figure.read_bytes()[:4] == b"\x89PNG"
-        assert results.latest("table-3.2", folder / "results") is None
+        assert results.latest(replace(study, name="table-3.2"), folder / "stored") is None
 
     def test_report_has_every_table_and_the_numbers(self, stored):
-        study, saved, folder = stored
+        saved, folder = stored
+        study = saved.result.study
         report.write_report(
             [study], {study.name: saved}, dict.fromkeys(table_names(), "later"), folder / "pages"
         )
@@ -411,10 +484,21 @@ class TestStorageAndReport:
         assert "not run: later" in overview
         assert "p decreases | a paper | change -0.5 ± 0.1 | " in overview
         page = (folder / "pages" / "table-3.1.md").read_text()
-        assert "| p = 100, n2 = 1 | 0.75 ± 0.01 [0.76] | 2 ± 0.01 [0.76] |" in page
+        assert "| p = 1 | 0.76 ± 0.0058 [0.76] | 2 ± 0.0058 [0.76] |" in page
         assert "Left out: p = 10." in page
         assert "MLE: not printed." in page and "A note." in page
         assert saved.commit in page and saved.machine in page
+
+    def test_printed_table_of_other_data_is_named_as_such(self, stored):
+        saved, _ = stored
+        study = replace(saved.result.study, incomparable="it is of other data.")
+        result = replace(saved.result, study=study)
+        assert result.verdict == "cannot tell" or not result.tables
+        state = report.table_state(
+            "table_3_1", [study], {study.name: replace(saved, result=result)}, {}
+        )
+        assert state == "[table-3.1](table-3.1.md): other data"
+        assert "it is of other data." in report.study_page(study, replace(saved, result=result))
 
 
 @pytest.mark.parametrize("name", ["table-3.4", "pnn-3.1", "pnn-5.1", "pnn-figure-5.3"])

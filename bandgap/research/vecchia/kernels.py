@@ -400,6 +400,8 @@ def add_sites(  # type: ignore[no-untyped-def]
     y,
     neighbours,
     distances,
+    places,
+    shared,
     sites,
     theta,
     beta,
@@ -421,6 +423,9 @@ def add_sites(  # type: ignore[no-untyped-def]
         The data of all sites, as in `likelihood.Blocks`.
     distances
         Packed distances by site, or no rows, which computes them.
+    places, shared
+        Columns of `shared` (3, distinct) with the correlations of each site's packed pairs, where
+        distances are shared by many; or no rows.
     sites
         The sites to add.
     theta, beta, constants
@@ -455,7 +460,11 @@ def add_sites(  # type: ignore[no-untyped-def]
         size = gather(neighbours, site, members)
         k = size - 1
         n_pairs = size * (size - 1) // 2
-        if distances.shape[0]:
+        if places.shape[0]:
+            for j in range(n_pairs):
+                for d in range(3):
+                    correlations[d, j] = shared[d, places[site, j]]
+        elif distances.shape[0]:
             correlate(distances[site, :n_pairs], theta, constants, free, correlations)
         else:
             pair_distances(points, members, size, columns, pairs)

@@ -16,12 +16,13 @@ from scipy.special import digamma, gammaln
 
 from bandgap.foundation.errors import InputError
 from bandgap.research.vecchia.correlation import MOST_NU
-from bandgap.research.vecchia.kernels import add_sites, pack_distances
+from bandgap.research.vecchia.kernels import add_sites, correlate, pack_distances
 from bandgap.research.vecchia.ordering import Floats, Ints, Order, earlier_neighbours, site_order
 
 PARAMETERS: Final = ("sigma2", "rho", "nu", "tau2")
 N_THETA: Final = len(PARAMETERS)
 MAX_STORED_BYTES: Final = 2**28  # most memory for stored distances
+SHARING: Final = 20  # least number of pairs for each distinct distance whose values are shared
 NO_ROWS: Final = np.empty((0, 0))
 
 
@@ -178,6 +179,20 @@ class Blocks(SentByFields):
             pack_distances(self.points, self.neighbours, packed)
         return packed
 
+    @cached_property
+    def distinct(self) -> tuple[Floats, Ints]:
+        """Distinct distances (d,) of all pairs, and the place among them of each, as `distances`.
+
+        There are none unless many pairs share each, as on a grid. Values of the Matern correlation
+        of any smoothness are then computed once for all.
+        """
+        some_sites = self.distances[:: max(1, self.n // 1000)]
+        for packed in (some_sites, self.distances):
+            values, places = np.unique(packed, return_inverse=True)
+            if packed.size <= SHARING * values.size:
+                return np.empty(0), np.empty((0, 0), dtype=np.int64)
+        return values, places.reshape(self.distances.shape)
+
     def _sums(
         self,
         sites: Ints,
@@ -202,8 +217,12 @@ class Blocks(SentByFields):
             free_nu,
             derivatives,
         )
-        data = (self.points, self.covariates, self.y, self.neighbours, self.distances, sites)
-        add_sites(*data, *parameters, *sums, site_gradients)
+        distances, places = self.distinct
+        shared = np.empty((3, distances.size))
+        theta_, _, constants, *_ = parameters
+        correlate(distances, theta_, constants, free_nu, shared)
+        data = (self.points, self.covariates, self.y, self.neighbours, self.distances)
+        add_sites(*data, places, shared, sites, *parameters, *sums, site_gradients)
         return sums
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks uci`, `messages` and `pbp`: options, tables and the file of figures."""
+"""`python -m benchmarks uci` and `pbp`: options, tables and the file of figures."""
 
 import json
 

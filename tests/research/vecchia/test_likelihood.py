@@ -2,6 +2,7 @@
 normal density.
 """
 
+import math
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import InputError
+from bandgap.research.vecchia import likelihood
 from bandgap.research.vecchia.batched import BatchedSites
 from bandgap.research.vecchia.exact import DenseSites
 from bandgap.research.vecchia.likelihood import PartOfSites, build_blocks
@@ -169,3 +171,23 @@ def test_part_of_the_sites_has_scaled_sums():
     np.testing.assert_array_equal(
         part.site_gradients(theta, BETA), blocks.site_gradients(theta, BETA)[places]
     )
+
+
+@pytest.mark.parametrize("free_nu", [False, True])
+def test_sites_on_a_grid_have_the_terms_of_pairs_one_by_one(free_nu, monkeypatch):
+    """Pairs of a grid share few distances, whose correlations are computed once."""
+    points = np.stack(np.meshgrid(np.arange(15.0), np.arange(15.0)), -1).reshape(-1, 2)
+    rng = np.random.default_rng(0)
+    data = (points, rng.normal(size=(225, 2)), rng.normal(size=225))
+    on_grid = build_blocks(*data, m=10)
+    assert 0 < on_grid.distinct[0].size < 200
+    monkeypatch.setattr(likelihood, "SHARING", math.inf)
+    one_by_one = build_blocks(*data, m=10)
+    assert not one_by_one.distinct[0].size
+    theta = THETA._replace(nu=0.8)
+    for index in (None, np.array([3, 40, 200])):
+        ours, theirs = (
+            blocks.terms(index, theta, BETA, free_nu=free_nu) for blocks in (on_grid, one_by_one)
+        )
+        for name in NAMES:
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12)

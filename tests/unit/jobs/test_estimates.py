@@ -155,9 +155,9 @@ def test_structures_are_described_once_and_levels_of_crystals_take_longest(store
 
 
 def test_metals_among_the_labels_take_a_classifier(store):
-    others, half = (stored_set(store, first_eV=gap_eV) for gap_eV in (1.0, 0.0))
+    without, with_metals = (stored_set(store, first_eV=gap_eV) for gap_eV in (1.0, 0.0))
     for n, more_s in ((100, METALS.seconds(100, None)), (16, 0.0)):  # 8 of 16 are too few
-        seconds = [fit_s(store, "feature_gp", n, dataset=dataset) for dataset in (others, half)]
+        seconds = [fit_s(store, "feature_gp", n, dataset=one) for one in (without, with_metals)]
         assert seconds[1] - seconds[0] == pytest.approx(more_s)
 
 
