@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,6 +22,7 @@ from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.evaluation.metrics import coverage, nll_mixture
 from bandgap.foundation.config import from_dict
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import no_progress
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.posterior import Floats, Posterior
@@ -182,9 +184,11 @@ def compared(
     for n in sizes:
         train, test = split_of(data, n=n, n_test=n_test, seed=seed)
         for name, method in methods.items():
-            posterior, seconds = fitted(data.source, train, method, seed=seed, brief=brief)
-            figures = figures_of(posterior, test.features, test.gaps_eV, level=level)
-            figures[SECONDS] = seconds
+            figures = dict.fromkeys((MSE, RMSE, NLL, coverage_of(level), WIDTH, SECONDS), math.nan)
+            with suppress(InputError):  # a fit whose networks diverged is refused, and left out
+                posterior, seconds = fitted(data.source, train, method, seed=seed, brief=brief)
+                figures = figures_of(posterior, test.features, test.gaps_eV, level=level)
+                figures[SECONDS] = seconds
             values |= {Key(f"n = {n}", name, what): np.array(one) for what, one in figures.items()}
     return values
 

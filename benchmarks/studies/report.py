@@ -130,7 +130,7 @@ def _range(numbers: Iterable[int]) -> str:
 def faults(study: Study, results: Mapping[str, StoredResult]) -> list[str]:
     """Return a line for every verdict of a study that its fault turns."""
     if study.fault is None:
-        return [f"| {study.name} | none: the stored values cannot tell | | | |"]
+        return [f"| {study.name} | none: nothing agrees that a fault could turn | | | |"]
     return [
         f"| {study.name} | {study.fault.text} | {name} | {before} | {after} |"
         for name, before, after in study.fault.turned(results[study.name].result)
