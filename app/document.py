@@ -77,9 +77,11 @@ RESERVED_CSS = """
 [data-testid="stMain"] :is(
   .st-key-sure-bin, [class*="st-key-method-"]
 ) [data-testid="stSkeleton"] { height: 23px !important; }
+.st-key-field-split { min-height: 100px; }
 .st-key-start-place { min-height: 40px; }
 [class*="st-key-viewer-"] { min-height: 538px; }
 [class*="st-key-periodic-"] { min-height: 192px; }
+@media (max-width: 640px) { .st-key-field-split { min-height: 278px; } }
 @media (max-width: 520px) {
   [class*="st-key-viewer-"] { min-height: 440px; }
   [class*="st-key-show-"] { min-width: 250px; }

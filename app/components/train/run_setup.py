@@ -65,8 +65,10 @@ def setup_form(
     transfers = source.id != NO_SOURCE
     proposal = stores.proposal(target, transfers=transfers)
     cards = method_cards(target, proposal)
-    cards_place, split_place = st.container(), st.container()
+    cards_place, split_place = st.container(), st.container(key="field-split")
     start_place, more_place = st.container(key="start-place"), st.container()
+    for place in (split_place, start_place):
+        place.empty()  # a container without content has no place, and no height that CSS keeps
     with cards_place:
         picked, time_places = choose_methods(
             methods,
@@ -77,7 +79,7 @@ def setup_form(
             is_demo=dataset.origin in DEMOS,
         )
     lacking = unseen(sets, source.manifest.get("descriptor") or {})
-    with split_place.container(key="field-split"):
+    with split_place:
         n, n_test, by_formula = choose_split(
             dataset, total=total, available=n_taken(picked, lacking, methods)
         )
