@@ -33,7 +33,7 @@ from benchmarks.studies.fits import (
     line_of_source,
     split_of,
 )
-from benchmarks.studies.published_tables import cell
+from benchmarks.studies.published_tables import cell, numbers_in
 from benchmarks.studies.study import (
     DRAWN,
     Key,
@@ -301,7 +301,7 @@ def curve_of_alpha(
 def on_alpha(values: Values) -> list[Statement]:
     """Return whether the prior's weight harms where source and target differ, and helps else."""
     settings = sizes_of(values)
-    large = settings[-1]
+    large = max(settings, key=lambda setting: float(numbers_in(setting)["alpha"]))
     (default,) = [setting for setting in settings if setting.endswith("alpha = 1")]
 
     def change(target: str, low: str, high: str) -> list[Part]:
