@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bandgap.descriptors.electron_levels import HUECKEL, METHOD, MOLECULES
 from bandgap.foundation.damage import parse_json
@@ -46,6 +46,15 @@ class Estimate:
 
     seconds: float
     runs: int = 0
+
+
+class LabelledSize(NamedTuple):
+    """Number of labelled structures, mean atoms, whether one is a crystal, and share of metals."""
+
+    n: int
+    atoms: float
+    periodic: bool
+    metals: float
 
 
 class JobTimes:
@@ -112,10 +121,10 @@ class JobTimes:
         """
         if kind == "train_source":
             training = SourceRequest(**payload["request"])
-            n, atoms, *_ = self._size(payload.get("dataset", ""))
+            size = self._size(payload.get("dataset", ""))
             extras = training.variational, training.snapshots is None
             like = (training.network, *extras, payload.get("file"))
-            return like, training.max_epochs * (1.0 if like[-1] else n * atoms)
+            return like, training.max_epochs * (1.0 if like[-1] else size.n * size.atoms)
         if kind != "transfer":
             return None, 1.0
         request = TransferRequest(**payload["request"])
@@ -126,8 +135,7 @@ class JobTimes:
         n_new = max(n - self._described.get(key, 0), 0)
         n_train = request.n or 0
         fit_s = method.cost.seconds(n_train, chain_iterations(request.settings))
-        metals = self._size(payload["dataset"])[3]
-        if enough_metals(round(metals * n_train), n_train):
+        if enough_metals(round(self._size(payload["dataset"]).metals * n_train), n_train):
             fit_s += METALS.seconds(n_train, None)
         described_s = n_new * structure_s / self._system.cores
         return request.method, START_S + described_s + fit_s
@@ -136,23 +144,20 @@ class JobTimes:
         """Return data and features of a transfer, and its structures with the seconds of each."""
         request = TransferRequest(**payload["request"])
         source = payload["source"]
-        _, atoms, periodic, _ = self._size(payload["dataset"])
+        size = self._size(payload["dataset"])
         names = request.preset or " ".join(self._system.potentials)
         if source != NO_SOURCE:
             names = self._potentials(source)
         levels = request.levels or "none"
         rates = [FEATURES_S, LEVELS_S.get(levels, LEVELS_S[METHOD])]
         rates += [rate for name, rate in POTENTIALS_S.items() if name in names]
-        if periodic and levels not in ("none", HUECKEL, MOLECULES):
+        if size.periodic and levels not in ("none", HUECKEL, MOLECULES):
             rates.append(CRYSTAL_LEVELS_S)
         n = (request.n or 0) + (request.n_test or 0)
-        seconds = sum(structure_s + atoms * atom_s for structure_s, atom_s in rates)
+        seconds = sum(structure_s + size.atoms * atom_s for structure_s, atom_s in rates)
         return (payload["dataset"], source, levels, names), n, seconds
 
-    def _read_size(self, dataset: str) -> tuple[int, float, bool, float]:
-        """Return the number of labelled structures, their mean atoms, if one is a crystal, and the
-        share of metals.
-        """
+    def _read_size(self, dataset: str) -> LabelledSize:
         ((n, atoms, periodic, metals),) = self._library.database.rows(
             "SELECT count(*), coalesce(avg(n_atoms), 0), coalesce(max(periodic), 0),"
             " coalesce(avg(gap_eV <= ?), 0) FROM structure"
@@ -160,7 +165,7 @@ class JobTimes:
             ZERO_EV,
             dataset,
         )
-        return n, atoms, bool(periodic), metals
+        return LabelledSize(n, atoms, bool(periodic), metals)
 
 
 def _start_s(kind: str) -> float:

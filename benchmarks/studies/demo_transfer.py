@@ -42,6 +42,7 @@ from benchmarks.studies.study import (
     Values,
     below,
     mean_part,
+    settings_of,
     study_of,
 )
 
@@ -101,14 +102,9 @@ CALIBRATION = "miscalibration area"
 MEANS = {"displacement": "mean displacement", "strain": "mean strain"}
 
 
-def sizes_of(values: Values) -> list[str]:
-    """Return the settings, from the smallest n to the largest."""
-    return list(dict.fromkeys(key.setting for key in values if key.quantity == RMSE))
-
-
 def on_last_layers(values: Values) -> list[Statement]:
     """Return the statements of section 3.5."""
-    small, large = sizes_of(values)
+    small, large = settings_of(values, RMSE)
     less = partial(below, values, quantity=MSE, settings=[small])
     gain = [
         values[Key(setting, "OLS", MSE)] - values[Key(setting, "PCP", MSE)]
@@ -137,14 +133,16 @@ def lower_than_all(
 ) -> list[Statement]:
     """Return whether a method has lower errors and negative log densities than its rivals."""
     return [
-        Statement(text.format(what), below(values, first, rivals, quantity, sizes_of(values)))
+        Statement(
+            text.format(what), below(values, first, rivals, quantity, settings_of(values, RMSE))
+        )
         for quantity, what in ((RMSE, "errors"), (NLL, "negative log densities"))
     ]
 
 
 def on_soups(values: Values) -> list[Statement]:
     """Return the statements on soups."""
-    less = partial(below, values, quantity=RMSE, settings=sizes_of(values))
+    less = partial(below, values, quantity=RMSE, settings=settings_of(values, RMSE))
     return [
         Statement(
             "A soup is a little less accurate than NPTL.",
@@ -181,7 +179,7 @@ def all_layers(
 
 def on_all_layers(values: Values) -> list[Statement]:
     """Return the statements of section 2.5 on errors and intervals."""
-    sizes = sizes_of(values)
+    sizes = settings_of(values, RMSE)
     largest = sizes[-1:]
     rivals = [name for name in ALL_LAYERS if name != PCP]
     misses = {
@@ -300,7 +298,7 @@ def curve_of_alpha(
 
 def on_alpha(values: Values) -> list[Statement]:
     """Return whether the prior's weight harms where source and target differ, and helps else."""
-    settings = sizes_of(values)
+    settings = settings_of(values, RMSE)
     large = max(settings, key=lambda setting: float(numbers_in(setting)["alpha"]))
     (default,) = [setting for setting in settings if setting.endswith("alpha = 1")]
 

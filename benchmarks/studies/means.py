@@ -8,7 +8,7 @@ of a data set is the mean over its p coordinates.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,11 +32,13 @@ from benchmarks.studies.study import (
     Values,
     below,
     readings,
+    settings_of,
     study_of,
 )
 
 TARGET_ROWS = (1, 5, 30)
 RADIUS = 3.0
+LARGE_P = 5000  # where the text speaks of large p
 BATCH = 1_000_000  # numbers of a batch of replicates
 QUANTITY = "mean squared error of beta2"
 AT_SEVEN = "changes N(7, 1)"
@@ -228,7 +230,7 @@ def printed(number: int, key: Key) -> Mapping[str, Any]:
 
 def on_horseshoe(values: Values) -> list[Statement]:
     """Return what section 3.4.3 says of the methods' order."""
-    less = partial(below, values, quantity=QUANTITY, settings=settings_of(values))
+    less = partial(below, values, quantity=QUANTITY, settings=settings_of(values, QUANTITY))
     stages = (("James-Stein", FIRST_JS), ("horseshoe", FIRST_HS))
     parts = [
         part
@@ -246,16 +248,11 @@ def on_horseshoe(values: Values) -> list[Statement]:
     ]
 
 
-def settings_of(values: Values, *, among: Sequence[int] = ()) -> list[str]:
-    """Return the settings of all p, or of some."""
-    texts = dict.fromkeys(key.setting for key in values if key.quantity == QUANTITY)
-    return [text for text in texts if not among or int(numbers_in(text)["p"]) in among]
-
-
 def on_bounded_change(values: Values, *, target_only_wins: bool) -> list[Statement]:
     """Return what section 3.4.3 says of table 3.4, or of 3.5, where the target alone wins."""
     less = partial(below, values, quantity=QUANTITY)
-    every, large = settings_of(values), settings_of(values, among=(5000, 10000))
+    every = settings_of(values, QUANTITY)
+    large = [setting for setting in every if int(numbers_in(setting)["p"]) >= LARGE_P]
     alone = "James-Stein, target only"
     return [
         Statement(

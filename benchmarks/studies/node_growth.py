@@ -77,7 +77,7 @@ def statements(values: Values) -> list[Statement]:
                 for setting, part in simulated.items()
                 if setting != "edges = 10"
             ],
-            "read as within 10 %, from 50 edges on",
+            "read as within 10 %, for at least 50 edges, as the graphs of the thesis have",
         ),
         Statement(
             "Graphs are sparse, with o(N^2) edges for N nodes, for all sigma from 0 to 1.",

@@ -41,6 +41,7 @@ from benchmarks.studies.study import (
     below,
     mean_part,
     readings,
+    settings_of,
     study_of,
 )
 
@@ -239,17 +240,12 @@ def printed(number: str, key: Key) -> Mapping[str, Any]:
     return cell(table, name, error if has_error else "", **numbers_in(key.setting))
 
 
-def settings_of(values: Values, among: str = "") -> list[str]:
-    """Return the settings with errors that begin with a text."""
-    keys = (key for key in values if key.quantity == ERROR and not key.reading)
-    return [text for text in dict.fromkeys(key.setting for key in keys) if text.startswith(among)]
-
-
 def statements_of_small(values: Values) -> list[Statement]:
     """Return what the printed table says of the methods' order, and it says so in each setting."""
 
     def less(first: str, *rivals: str, among: str = "") -> list[Part]:
-        return below(values, first, rivals, ERROR, settings_of(values, among))
+        settings = [text for text in settings_of(values, ERROR) if text.startswith(among)]
+        return below(values, first, rivals, ERROR, settings)
 
     return [
         Statement("BTL-PCP-PE has lower errors than TL1 and TL2.", less(PE, "TL1", "TL2")),
@@ -264,7 +260,7 @@ def statements_of_small(values: Values) -> list[Statement]:
 def statements_of_large(values: Values) -> list[Statement]:
     """Return the statements on errors and times."""
     rivals = [method for method in METHODS if method != PE]
-    settings = settings_of(values)
+    settings = settings_of(values, ERROR)
     minutes = {
         method: np.sum([values[Key(setting, method, MINUTES)] for setting in settings], 0)
         for method in METHODS

@@ -348,7 +348,7 @@ class Study:
             for key in splits[0]
         }
         seconds = float(values.pop(SECONDS).sum())
-        return Result(self, values, self.size(scale), round(seconds, 1))
+        return Result(self, values, {"splits": n_splits, **size}, round(seconds, 1))
 
     def _measured(self, seed: int, size: Mapping[str, Any]) -> dict[str, list[float]]:
         """Return values by their keys as JSON, with the CPU time."""
@@ -407,20 +407,21 @@ class Result:
             *([f"Not finite and left out: {'; '.join(lacking)}."] if lacking else []),
         ]
 
-    def compared(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
+    def comparisons(self, key: Callable[[Row], str]) -> dict[str, Comparison]:
         """Return the verdicts on printed numbers, those of the same key together."""
         parts: dict[str, list[Row]] = {}
         for row in () if self.study.incomparable else self.rows:
             if row.printed is not None and not row.reading:
                 parts.setdefault(key(row), []).append(row)
-        return {
-            name: compared(rows, one_block=self.study.one_block) for name, rows in parts.items()
-        }
+        return {name: self._compared(rows) for name, rows in parts.items()}
+
+    def _compared(self, rows: Sequence[Row]) -> Comparison:
+        return compared(rows, one_block=self.study.one_block)
 
     @cached_property
     def columns(self) -> Mapping[str, Comparison]:
         """The verdict on every method of a table."""
-        return self.compared(lambda row: f"{row.table}, {row.method}")
+        return self.comparisons(lambda row: f"{row.table}, {row.method}")
 
     @cached_property
     def tables(self) -> Mapping[str, Comparison]:
@@ -432,7 +433,7 @@ class Result:
             table: one
             if one.verdict == "differs" or columns[table] == {"agrees"}
             else replace(one, verdict="cannot tell")
-            for table, one in self.compared(lambda row: row.table).items()
+            for table, one in self.comparisons(lambda row: row.table).items()
         }
 
     @property
@@ -486,12 +487,7 @@ class Result:
         return [
             f'Read as "{reading}": {one.verdict}, {100 * one.apart:.3g} % apart.'
             for reading in dict.fromkeys(row.reading for row in rows if row.reading)
-            for one in [
-                compared(
-                    [row for row in rows if row.reading == reading],
-                    one_block=self.study.one_block,
-                )
-            ]
+            for one in [self._compared([row for row in rows if row.reading == reading])]
         ]
 
 
@@ -539,6 +535,12 @@ def mean_part(what: str, values: Floats, *, low: float = -math.inf, high: float 
     """
     mean, error, n = mean_of(values[~np.isnan(values)])
     return Part(what=what, value=mean, error=error, n_values=n, low=low, high=high)
+
+
+def settings_of(values: Values, quantity: str) -> list[str]:
+    """Return the settings that have a quantity, in their order, without other readings."""
+    keys = (key for key in values if key.quantity == quantity and not key.reading)
+    return list(dict.fromkeys(key.setting for key in keys))
 
 
 def below(

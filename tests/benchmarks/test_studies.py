@@ -170,7 +170,7 @@ class TestVerdict:
             for p in range(4)
         }
         result = replace(result_of(values), values=uncertain)
-        assert result.compared(lambda row: row.table)["table_3_1"].verdict == "agrees"
+        assert result.comparisons(lambda row: row.table)["table_3_1"].verdict == "agrees"
         assert {one.verdict for one in result.columns.values()} == {"agrees", "cannot tell"}
         assert result.tables["table_3_1"].verdict == "cannot tell"
 
@@ -536,7 +536,9 @@ def assert_study_runs(name):
     result = study.run("smoke", 0)
     assert result.verdict in ("agrees", "differs", "cannot tell")
     assert all(math.isfinite(number.value) for number in result.rows)
-    assert {number.table for number in result.rows} <= {"", *study.tables}
+    tables = {number.table for number in result.rows} - {""}
+    assert tables <= set(study.tables)
+    assert tables or not study.tables or name == "figure-2.4"  # printed for n = 1,000 alone
 
 
 def test_cpu_time_of_a_running_worker_is_counted():
