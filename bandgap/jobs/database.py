@@ -13,7 +13,7 @@ from types import MappingProxyType
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError, ConfigError, InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
 # What was reported as stored must survive a power cut. Tests turn it off: nobody keeps their files.
 SYNCHRONOUS = "FULL"
@@ -49,7 +49,8 @@ CREATE TABLE IF NOT EXISTS job (
   title TEXT NOT NULL, payload TEXT NOT NULL, subject TEXT NOT NULL, submit_key TEXT NOT NULL,
   state TEXT NOT NULL, created REAL NOT NULL, started REAL, finished REAL, heartbeat REAL,
   worker TEXT, cancel_requested REAL, error TEXT NOT NULL DEFAULT '',
-  result TEXT NOT NULL DEFAULT '{}', UNIQUE (workspace, submit_key));
+  result TEXT NOT NULL DEFAULT '{}', person TEXT NOT NULL DEFAULT '',
+  turn INTEGER NOT NULL DEFAULT 0, estimate_s REAL, UNIQUE (workspace, submit_key));
 CREATE INDEX IF NOT EXISTS job_to_claim ON job (state, lane, created);
 CREATE INDEX IF NOT EXISTS job_of_workspace ON job (workspace, created);
 CREATE INDEX IF NOT EXISTS job_of_subject ON job (subject, created);
@@ -62,32 +63,17 @@ CREATE TABLE IF NOT EXISTS catalogue (
 CREATE TABLE IF NOT EXISTS lock (
   name TEXT PRIMARY KEY, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
   since REAL NOT NULL, heartbeat REAL NOT NULL) WITHOUT ROWID;
-"""
-
-# Names of deleted data sets, for their runs. Made in files that lack it too.
-DELETED_DATASETS = """
+-- Names of deleted data sets, for their runs
 CREATE TABLE IF NOT EXISTS deleted_dataset (
-  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL) WITHOUT ROWID
-"""
-
-# Notes on runs. Made in files that lack it too.
-RUN_NOTES = """
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS run_note (
-  run TEXT PRIMARY KEY, workspace TEXT NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL)
-  WITHOUT ROWID
-"""
-
-# What is in the bins of workspaces. Made in files that lack it too.
-DELETIONS = """
+  run TEXT PRIMARY KEY, workspace TEXT NOT NULL, note TEXT NOT NULL) WITHOUT ROWID;
+-- What is in the bins of workspaces
 CREATE TABLE IF NOT EXISTS deletion (
   kind TEXT NOT NULL, id TEXT NOT NULL, workspace TEXT NOT NULL, name TEXT NOT NULL,
   time REAL NOT NULL, jobs TEXT NOT NULL, datasets TEXT NOT NULL, PRIMARY KEY (kind, id))
-  WITHOUT ROWID
-"""
-
-# Who may open a workspace: its owner, and those who used a link to it. Made in files that lack it
-# too.
-PEOPLE = """
+  WITHOUT ROWID;
+-- Who may open a workspace: its owner, and those who used a link to it
 CREATE TABLE IF NOT EXISTS workspace_owner (
   workspace TEXT PRIMARY KEY, person TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workspace_link (
@@ -97,20 +83,11 @@ CREATE TABLE IF NOT EXISTS link_user (
   person TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (person, digest)) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS access AS
   SELECT workspace, person, 1 AS may_write FROM workspace_owner UNION ALL
-  SELECT workspace, person, may_write FROM workspace_link JOIN link_user USING (digest)
+  SELECT workspace, person, may_write FROM workspace_link JOIN link_user USING (digest);
+-- Disk space of single people
+CREATE TABLE IF NOT EXISTS quota (
+  person TEXT PRIMARY KEY, n_bytes INTEGER NOT NULL) WITHOUT ROWID;
 """
-
-# Disk space of single people. Made in files that lack it too.
-QUOTAS = """
-CREATE TABLE IF NOT EXISTS quota (person TEXT PRIMARY KEY, n_bytes INTEGER NOT NULL) WITHOUT ROWID
-"""
-
-# Columns of the table of jobs that are added to files that lack them.
-JOB_COLUMNS = {
-    "person": "TEXT NOT NULL DEFAULT ''",
-    "turn": "INTEGER NOT NULL DEFAULT 0",
-    "estimate_s": "REAL",
-}
 
 _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar(
     "_transactions", default=MappingProxyType({})
@@ -166,16 +143,6 @@ class Database:
                     f"version reads schema {SCHEMA_VERSION}). Install the version that wrote it, "
                     "or set BANDGAP_HOME to another folder."
                 )
-            connection.execute(DELETED_DATASETS)
-            connection.execute(RUN_NOTES)
-            connection.execute(DELETIONS)
-            connection.executescript(PEOPLE)
-            connection.execute(QUOTAS)
-            if _missing_columns(connection):
-                connection.execute("BEGIN IMMEDIATE")
-                for name in _missing_columns(connection):
-                    connection.execute(f"ALTER TABLE job ADD COLUMN {name} {JOB_COLUMNS[name]}")
-                connection.execute("COMMIT")
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a SELECT statement, or None."""
@@ -286,12 +253,6 @@ class Database:
             f"The store {self.path} is damaged: {error}. The runs next to it are safe. "
             "Move this file away and start again; a new one is made."
         )
-
-
-def _missing_columns(connection: sqlite3.Connection) -> set[str]:
-    return JOB_COLUMNS.keys() - {
-        row["name"] for row in connection.execute("PRAGMA table_info(job)")
-    }
 
 
 def _reason(error: sqlite3.OperationalError) -> str:

@@ -1,24 +1,15 @@
 """Notes that the user writes on runs."""
 
-from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.database import row_damage_reported
 from bandgap.jobs.library import Library
 
 MAX_NOTE = 500  # characters
 
 
 def run_notes(library: Library, workspace: str) -> dict[str, str]:
-    """Return the notes of the runs of a workspace by run id, without runs that have none.
-
-    Tags of earlier versions follow the text of their note.
-    """
-    notes = {}
-    for row in library.database.rows("SELECT * FROM run_note WHERE workspace = ?", workspace):
-        with row_damage_reported("run_note"):
-            tags = [f"#{tag}" for tag in parse_json(row["tags"], what="tags")]
-        notes[row["run"]] = " ".join([row["note"], *tags]).strip()
-    return notes
+    """Return the notes of the runs of a workspace by run id; an empty one was removed."""
+    rows = library.database.rows("SELECT * FROM run_note WHERE workspace = ?", workspace)
+    return {row["run"]: row["note"] for row in rows}
 
 
 def set_run_note(library: Library, workspace: str, run_id: str, note: str) -> None:
@@ -35,5 +26,5 @@ def set_run_note(library: Library, workspace: str, run_id: str, note: str) -> No
             f"The note on {run.title} has {len(text)} characters. Accepted: at most {MAX_NOTE}."
         )
     library.database.write(
-        "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?, '[]')", run_id, workspace, text
+        "INSERT OR REPLACE INTO run_note VALUES (?, ?, ?)", run_id, workspace, text
     )

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared.run_choice import run_labels
-from bandgap.jobs.database import Database
 from bandgap.jobs.housekeeping import delete_dataset, rename_run
 from tests.app.conftest import Workspace, texts
 
@@ -60,12 +59,3 @@ def test_deleted_data_set_keeps_its_name_in_its_runs(visit: Visit, workspace: Wo
     (table,) = [frame.value for frame in at.dataframe if "data set" in frame.value]
     assert table["data set"].tolist() == ["waters (deleted)"]
     assert r"Data set: waters \(deleted\)." in texts(visit("result", run=run))
-
-
-def test_store_of_an_earlier_version_gets_the_table_of_deleted_data_sets(
-    workspace: Workspace,
-) -> None:
-    with workspace.library.database.writing() as connection:
-        connection.execute("DROP TABLE deleted_dataset")
-    database = Database(workspace.home.database)
-    assert database.rows("SELECT * FROM deleted_dataset") == []

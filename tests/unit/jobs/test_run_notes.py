@@ -3,7 +3,6 @@
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.run_notes import MAX_NOTE, run_notes, set_run_note
@@ -32,13 +31,6 @@ def test_note_loses_spaces(library):
     assert run_notes(library, "yours") == {}
 
 
-def test_tags_of_an_earlier_version_follow_the_note(library):
-    set_run_note(library, "mine", "run-0001", "a")
-    with library.database.writing() as connection:
-        connection.execute("""UPDATE run_note SET tags = '["paper", "two words"]'""")
-    assert run_notes(library, "mine") == {"run-0001": "a #paper #two words"}
-
-
 def test_note_over_the_limit_is_refused(library):
     message = f"Stacking has {MAX_NOTE + 1} characters. Accepted: at mo"
     with pytest.raises(InputError, match=message):
@@ -49,10 +41,3 @@ def test_note_over_the_limit_is_refused(library):
 def test_run_of_another_workspace_gets_no_note(library):
     with pytest.raises(InputError, match="no such run"):
         set_run_note(library, "yours", "run-0001", "mine")
-
-
-def test_store_of_an_earlier_version_gets_the_table_of_notes(library):
-    with library.database.writing() as connection:
-        connection.execute("DROP TABLE run_note")
-    Database(library.home.database)
-    assert run_notes(library, "mine") == {}

@@ -1,6 +1,5 @@
 """People take turns in the queue: whom anyone waits for, short jobs, and how many may wait."""
 
-import sqlite3
 import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.database import SCHEMA, SCHEMA_VERSION
 from bandgap.jobs.home import Home
 from bandgap.jobs.people import claim
 from bandgap.jobs.store import MAX_QUEUED, Job, JobStore
@@ -108,19 +106,3 @@ def test_of_201_jobs_of_a_person_20_wait_in_whatever_workspace(store: JobStore) 
     assert len(store.jobs_before(first)) == 1
     assert store.claim("w") is not None
     submit(store, "ada@x.org")  # one of 20 has begun
-
-
-def test_data_directory_of_before_the_turns_opens(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "bandgap.sqlite3")
-    connection.executescript(f"{SCHEMA}; PRAGMA user_version = {SCHEMA_VERSION};")
-    connection.execute(
-        "INSERT INTO job (id, workspace, kind, lane, title, payload, subject, submit_key, state,"
-        " created) VALUES ('old', 'w', 'transfer', 'long', '', '{}', '', 'k', 'queued', 1.0)"
-    )
-    connection.commit()
-    connection.close()
-    store = JobStore(Home(tmp_path))
-    newer = submit(store, "ada@x.org")
-    assert [job.id for job in store.jobs_before(newer)] == ["old"]
-    claimed = [job.id for job in iter(lambda: store.claim("w"), None)]
-    assert claimed == ["old", newer.id]
