@@ -24,6 +24,7 @@ from bandgap.evaluation.metrics import coverage, nll_mixture
 from bandgap.foundation.config import from_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import no_progress
+from bandgap.inference.divergence import DivergedError
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.posterior import Floats, Posterior
 from bandgap.sources.graph_training import body_of_source
@@ -185,7 +186,7 @@ def compared(
         train, test = split_of(data, n=n, n_test=n_test, seed=seed)
         for name, method in methods.items():
             figures = dict.fromkeys((MSE, RMSE, NLL, coverage_of(level), WIDTH, SECONDS), math.nan)
-            with suppress(InputError):  # a fit whose networks diverged is refused, and left out
+            with suppress(InputError, DivergedError):  # a fit that diverged is left out
                 posterior, seconds = fitted(data.source, train, method, seed=seed, brief=brief)
                 figures = figures_of(posterior, test.features, test.gaps_eV, level=level)
                 figures[SECONDS] = seconds
