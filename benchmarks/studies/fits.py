@@ -69,6 +69,8 @@ BRIEF: dict[str, dict[str, Any]] = {
     "btl_bnn": _SHORT,
     "btl_pcp_pe": _SHORT,
 }
+_TWO_CHAINS = {"sampler": {"chains": 2}}
+LONG: dict[str, dict[str, Any]] = {"btl_bnn": _TWO_CHAINS, "btl_pcp_pe": _TWO_CHAINS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +155,13 @@ def _data(source: SourceModel, target: Labelled) -> Data:
 def fitted(
     source: SourceModel, data: TargetData, method: AnyMethod, *, seed: int, brief: bool = False
 ) -> tuple[Posterior, float]:
-    """Return the posterior of a method, and the CPU time; `brief` is for smoke scale."""
+    """Return the posterior of a method, and the CPU time; `brief` is for smoke scale.
+
+    Settings that are not given are those of `BRIEF` or `LONG`, then bandgap's defaults.
+    """
     name, settings = method
     entry = get_method(name)
-    config: Any = from_dict(entry.config, (BRIEF.get(name, {}) if brief else {}) | dict(settings))
+    config: Any = from_dict(entry.config, (BRIEF if brief else LONG).get(name, {}) | dict(settings))
     started = cpu_seconds()
     posterior = entry.fit(source, data, config, Fitting(seed, device="cpu"))
     return posterior, cpu_seconds() - started
