@@ -141,7 +141,7 @@ class Database:
                 raise StoreError(
                     f"{path} was written by another version of bandgap (schema {version}; this "
                     f"version reads schema {SCHEMA_VERSION}). Install the version that wrote it, "
-                    "or set BANDGAP_HOME to another folder."
+                    "set BANDGAP_HOME to another folder, or move this file away: a new one is made."
                 )
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:

@@ -7,7 +7,10 @@ MAX_NOTE = 500  # characters
 
 
 def run_notes(library: Library, workspace: str) -> dict[str, str]:
-    """Return the notes of the runs of a workspace by run id; an empty one was removed."""
+    """Return the notes of the runs of a workspace by run id.
+
+    A note that was removed is an empty text.
+    """
     rows = library.database.rows("SELECT * FROM run_note WHERE workspace = ?", workspace)
     return {row["run"]: row["note"] for row in rows}
 

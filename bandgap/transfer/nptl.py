@@ -10,8 +10,8 @@ hidden layers and the probe's output layer,
 
 The prior's share of the weight is alpha / (n + alpha) on average. Both rows of one input collapse
 to one of weight w + w' (`inference/batch/bootstrap.py`). Networks predict with equal weight.
-Choices where the paper is silent: the probe is a ridge regression by generalised cross-validation;
-alpha differs from 1 only for a clear gain on held-out rows; there is one noise for all rows.
+Choices where the paper is silent: the probe is a ridge regression (`linear_probe`); alpha differs
+from 1 only for a clear gain on held-out rows; there is one noise for all rows.
 """
 
 from dataclasses import dataclass, replace

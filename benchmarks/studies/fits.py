@@ -69,8 +69,8 @@ BRIEF: dict[str, dict[str, Any]] = {
     "btl_bnn": _SHORT,
     "btl_pcp_pe": _SHORT,
 }
-_TWO_CHAINS = {"sampler": {"chains": 2}}
-LONG: dict[str, dict[str, Any]] = {"btl_bnn": _TWO_CHAINS, "btl_pcp_pe": _TWO_CHAINS}
+_TWO_CHAINS = {"sampler": {"chains": 2}}  # of four by default
+USUAL: dict[str, dict[str, Any]] = {"btl_bnn": _TWO_CHAINS, "btl_pcp_pe": _TWO_CHAINS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +157,12 @@ def fitted(
 ) -> tuple[Posterior, float]:
     """Return the posterior of a method, and the CPU time; `brief` is for smoke scale.
 
-    Settings that are not given are those of `BRIEF` or `LONG`, then bandgap's defaults.
+    Settings that the method does not name are those of `BRIEF` or `USUAL`, then the defaults.
     """
     name, settings = method
     entry = get_method(name)
-    config: Any = from_dict(entry.config, (BRIEF if brief else LONG).get(name, {}) | dict(settings))
+    usual = (BRIEF if brief else USUAL).get(name, {})
+    config: Any = from_dict(entry.config, usual | dict(settings))
     started = cpu_seconds()
     posterior = entry.fit(source, data, config, Fitting(seed, device="cpu"))
     return posterior, cpu_seconds() - started
@@ -191,7 +192,7 @@ def compared(
         train, test = split_of(data, n=n, n_test=n_test, seed=seed)
         for name, method in methods.items():
             figures = dict.fromkeys((MSE, RMSE, NLL, coverage_of(level), WIDTH, SECONDS), math.nan)
-            with suppress(InputError, DivergedError):  # a fit that diverged is left out
+            with suppress(InputError, DivergedError):  # of networks that diverged: left out
                 posterior, seconds = fitted(data.source, train, method, seed=seed, brief=brief)
                 figures = figures_of(posterior, test.features, test.gaps_eV, level=level)
                 figures[SECONDS] = seconds

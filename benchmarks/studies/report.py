@@ -96,7 +96,7 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
         splits = [row.n_values for row in rows]
         lines.append((f"numbers of `{table}`", ours, sizes, splits, one.verdict))
     lines += [
-        (f"numbers of `{table}`", "", [], [], "other data")
+        (f"numbers of `{table}`", "", [], [], _verdict(result, table))
         for table in study.tables
         if table not in result.tables
     ]
@@ -156,7 +156,9 @@ def table_state(
 
 
 def _verdict(result: Result, table: str) -> str:
-    return result.tables[table].verdict if table in result.tables else "other data"
+    if table in result.tables:
+        return result.tables[table].verdict
+    return "not compared" if result.tables else "other data"
 
 
 def study_page(study: Study, stored: StoredResult) -> str:

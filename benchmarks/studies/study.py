@@ -533,7 +533,10 @@ def mean_part(what: str, values: Floats, *, low: float = -math.inf, high: float 
 
     Differences of two methods should be below 0 unless another interval is given.
     """
-    mean, error, n = mean_of(values[~np.isnan(values)])
+    usable_values = values[~np.isnan(values)]
+    mean, error, n = mean_of(usable_values)
+    if len(usable_values) == 1 < len(values):  # one that is left proves nothing
+        error = math.inf
     return Part(what=what, value=mean, error=error, n_values=n, low=low, high=high)
 
 

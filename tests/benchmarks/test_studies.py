@@ -201,6 +201,7 @@ class TestVerdict:
         assert Part(what="a minus b", value=-math.inf, high=0.0).verdict(1) == "agrees"
         assert Part(what="b minus a", value=math.inf, high=0.0).verdict(1) == "differs"
         assert Part(what="c minus d", value=math.nan, high=0.0).verdict(1) == "cannot tell"
+        assert mean_part("one of two", np.array([-1.0, math.nan])).verdict(1) == "cannot tell"
 
     def test_study_is_as_good_as_its_worst_part(self):
         holds = Statement("a", [Part(what="b", value=1.0, low=0.0)])

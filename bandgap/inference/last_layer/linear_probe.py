@@ -8,8 +8,12 @@ U D V', and
     score(lambda) = n |y - f|^2 / (n - 1.4 (1 + sum_k d_k^2 / (d_k^2 + lambda)))^2
 
 is minimised over a fixed grid of lambda / d_1^2, so that a probe is a deterministic function of its
-rows. Counted once, the score is sometimes least without a penalty. A unit that is active in one row
-alone, by little, then has a weight of thousands: training that starts from it diverges.
+rows. Penalties that leave no freedom in it are not taken: the fit has at most n / 1.4 degrees.
+
+Counted once and with a grid that begins near zero, the score is sometimes least without a penalty,
+as where one outlying row is the only one in which a unit is active, by little. Its weight is then
+thousands, and training that starts from it diverges. The count makes this rare where features are
+many for the rows, and the smallest penalty, 1e-6 d_1^2, bounds the weight where rows are many.
 """
 
 from dataclasses import dataclass
@@ -27,7 +31,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Output layer: weights (q,), intercept, ridge penalty lambda, and residual variance by GCV."""
+    """Output layer: weights (q,), intercept, ridge penalty lambda, and residual variance.
+
+    The variance is |y - f|^2 over the degrees of freedom that the fit leaves, each counted once.
+    """
 
     weights: Floats
     intercept: float

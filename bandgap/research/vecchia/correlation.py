@@ -57,7 +57,7 @@ def _integrals(
     lowered: tuple[float, ...],
     orders: tuple[int, ...],
 ) -> Tensor:
-    """Return exp(log_factor) times derivatives of K_(nu - i)(x), for each i and order, as last.
+    """Return exp(log_factor) times derivatives of K_(nu - i)(x): pairs (i, order) on a last axis.
 
     The exponentials at the nodes, which are nearly all of the work, are the same for all of them.
     """
