@@ -72,15 +72,15 @@ def fit_probe(features: Floats, y: Floats) -> Probe:
     grid = GRID * d[0] ** 2
     shrink = d**2 / (d**2 + grid[:, None])  # (lambda, k)
     misfit = residual @ residual - ((2.0 - shrink) * shrink * coordinates**2).sum(1)
-    freedom = n - 1.0 - shrink.sum(1)
-    lowered_freedom = n - COUNTED * (n - freedom)
-    usable = lowered_freedom > 0.5
+    degrees = 1.0 + shrink.sum(1)
+    freedom = n - COUNTED * degrees
+    usable = freedom > 0.5
     score = np.where(
-        usable, n * np.maximum(misfit, 0.0) / np.where(usable, lowered_freedom, 1.0) ** 2, np.inf
+        usable, n * np.maximum(misfit, 0.0) / np.where(usable, freedom, 1.0) ** 2, np.inf
     )
     best = int(np.argmin(score))
     weights = vt.T @ (d / (d**2 + grid[best]) * coordinates)
-    variance = float(max(misfit[best], 0.0) / freedom[best])
+    variance = float(max(misfit[best], 0.0) / (n - degrees[best]))
     return Probe(weights, float(mean - centre @ weights), float(grid[best]), variance)
 
 

@@ -106,8 +106,8 @@ def least_cross_validation(regression: SpectralRegression) -> Penalty:
 
     The score (Golub, Heath and Wahba, 1979) is n |Z - H Z|^2 / (n - tr H)^2 with the map H from
     responses to fitted values, the intercept included. It is computed from the reduced problem, at
-    a cost that does not depend on n. Without degrees of freedom for
-    the noise the penalty is infinite (x = 0).
+    a cost that does not depend on n. Without degrees of freedom for the noise the penalty is
+    infinite (x = 0).
 
     The score counts copies of a row as new rows. Where the data contain each crystal twice, it
     takes an interpolation for a fit without noise, and is least without any penalty. The penalty

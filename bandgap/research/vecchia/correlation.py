@@ -47,24 +47,24 @@ def bessel_k(
 
     x is above 0, in double precision. Differentiable by torch in x, nu and the factor.
     """
-    return _integrals(x, nu, log_factor, (0.0,), (order,))[..., 0]
+    return _integrals(x, nu, log_factor, ((0, order),))[..., 0]
 
 
 def _integrals(
     x: Tensor,
     nu: Tensor | float,
     log_factor: Tensor | float,
-    lowered: tuple[float, ...],
-    orders: tuple[int, ...],
+    pairs: tuple[tuple[int, int], ...],
 ) -> Tensor:
-    """Return exp(log_factor) times derivatives of K_(nu - i)(x): pairs (i, order) on a last axis.
+    """Return exp(log_factor) times the derivative of each order of K_(nu - i)(x) by nu.
 
+    `pairs` are (i, order), which are the last axis of the result, (..., pair).
     The exponentials at the nodes, which are nearly all of the work, are the same for all of them.
     """
     t = STEP * torch.arange(NODES, dtype=x.dtype, device=x.device)
     weights = torch.full_like(t, STEP / 2)
     weights[0] /= 2
-    i, order = torch.tensor((lowered, orders), dtype=x.dtype, device=x.device)[..., None]
+    i, order = torch.tensor(pairs, dtype=x.dtype, device=x.device).T[..., None]
     powers = weights * t**order
     factor = log_factor[..., None] if isinstance(log_factor, Tensor) else log_factor
     decay = factor - x[..., None] * torch.cosh(t)
@@ -83,7 +83,8 @@ def matern(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Tensor
 def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Derivatives:
     """Return the correlation and its first and second derivatives by rho and nu in closed form."""
     x, is_apart, nu_ = _arguments(distances, rho, nu)
-    integrals = _integrals(x, nu_, _log_factor(x, nu_), (0, 1, 2, 0, 1, 0), (0, 0, 0, 1, 1, 2))
+    pairs = ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2))
+    integrals = _integrals(x, nu_, _log_factor(x, nu_), pairs)
     k0, k1, k2, slope, slope1, bend = integrals.unbind(-1)
     a = torch.log(x / 2) - torch.digamma(nu_)
     values = (
