@@ -190,19 +190,6 @@ def test_package_never_imports_streamlit_or_the_app() -> None:
     assert not imports
 
 
-def test_package_and_app_load_on_systems_that_lack_modules_of_posix() -> None:
-    lacking = {"fcntl", "grp", "pwd", "resource", "termios"}
-    imports = [
-        f"{path.relative_to(ROOT)}:{statement.lineno}"
-        for path in (*python_files(PACKAGE), *python_files(APP))
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(statement, ast.Import | ast.ImportFrom | ast.If | ast.Try)
-        for _, module in imported_modules(ast.unparse(statement), package="")
-        if module.split(".")[0] in lacking
-    ]
-    assert imports == []
-
-
 @pytest.mark.parametrize("folder", [PACKAGE, APP], ids=lambda folder: folder.name)
 def test_package_and_app_never_import_what_is_not_in_the_wheel(folder: Path) -> None:
     imports = [

@@ -4,17 +4,14 @@ The inputs and the manifest are outside of this project (`BANDGAP_TEST_DATA`).
 """
 
 import csv
-import json
 import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from bandgap.calculations import read_calculations
-from bandgap.cli import app as commands
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.foundation.errors import InputError
@@ -111,17 +108,6 @@ def n_matched(structures: Path, table: Path) -> int:
     return match_labels([r.id for r in records], [r.file for r in records], labels).n_matched
 
 
-def evaluate(predictions: Path, structures: Path, out: Path) -> tuple[str, int]:
-    """Return what `bandgap evaluate` prints, and the number of structures; 0 if it is refused."""
-    files = ["--predictions", str(predictions), "--structures", str(structures)]
-    options = ["--label", "gap_eV", "--json", str(out)]
-    result = CliRunner().invoke(commands, ["evaluate", *files, *options])
-    assert isinstance(result.exception, None | InputError | SystemExit), result.exception
-    if result.exit_code:
-        return result.output, 0
-    return result.output, int(json.loads(out.read_text())["n"])
-
-
 CHECKS: dict[str, Check] = {
     "401_aims/geometry.in": usable("Mg4O4"),
     "403_pw.in": refused("Quantum ESPRESSO", "ase convert"),
@@ -155,7 +141,7 @@ CHECKS: dict[str, Check] = {
     "478_forces_star.vasprun.xml.gz": check_gap_of_silicon,
     "478_no_forces.vasprun.xml.gz": check_gap_of_silicon,
 }
-# Rows with a test of their own below.
+# Rows with a test of their own below; the last two are tested in unit/cli/test_evaluate.py.
 FURTHER = (
     *("473_float_ids.csv", "474_tree.zip", "474_tree.csv"),
     *("479_predictions_with_copies.csv", "481_other_crystals_same_ids.extxyz"),
@@ -179,23 +165,6 @@ def test_paths_below_a_given_folder_find_their_files(test_data: Path, tmp_path: 
     with zipfile.ZipFile(archive) as file:
         file.extractall(tmp_path / "D")
     assert n_matched(tmp_path / "D", table) == n_matched(archive, table) == 7
-
-
-def test_predictions_given_twice_count_once_or_are_refused(test_data: Path, tmp_path: Path) -> None:
-    table = test_data / FOLDER / "479_predictions_with_copies.csv"
-    structures = test_data / "field_cases" / "300_compare_first.extxyz"
-    assert evaluate(table, structures, tmp_path / "figures.json")[1] in (0, 60)
-
-
-def test_predictions_of_other_crystals_are_refused_or_named(
-    test_data: Path, tmp_path: Path
-) -> None:
-    lines = (test_data / FOLDER / "479_predictions_with_copies.csv").read_text().splitlines()
-    table = tmp_path / "predictions.csv"
-    table.write_text("\n".join(dict.fromkeys(lines)) + "\n")
-    structures = test_data / FOLDER / "481_other_crystals_same_ids.extxyz"
-    text, n = evaluate(table, structures, tmp_path / "figures.json")
-    assert n == 0 or "formula" in text
 
 
 def test_every_row_of_the_manifest_is_tested(

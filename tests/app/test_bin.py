@@ -58,6 +58,8 @@ def test_deleted_data_set_is_restored_with_its_gaps_and_name(visit: Visit, owned
     at = click(at, "Delete this data set")
     assert workspace.library.datasets(workspace.id) == []
     assert r"Data set: waters \(deleted\)." in texts(visit("result", run=owned.runs[0]))
+    (table,) = [frame.value for frame in visit("train").dataframe if "data set" in frame.value]
+    assert set(table["data set"]) == {"waters (deleted)"}
     at = click(at, "Restore")
     assert "60 have a gap and can be learned from" in texts(at)
     assert "Data set: waters." in texts(visit("result", run=owned.runs[0]))

@@ -1,12 +1,12 @@
-"""Names of runs and data sets that are the same, and the name of a deleted data set."""
+"""Names of runs and data sets that are the same."""
 
 from collections.abc import Callable
 
 from streamlit.testing.v1 import AppTest
 
 from app.components.shared.run_choice import run_labels
-from bandgap.jobs.housekeeping import delete_dataset, rename_run
-from tests.app.conftest import Workspace, texts
+from bandgap.jobs.housekeeping import rename_run
+from tests.app.conftest import Workspace
 
 Visit = Callable[..., AppTest]
 
@@ -49,13 +49,3 @@ def test_data_sets_of_one_name_are_told_apart_by_the_time_of_upload(
     (box,) = [box for box in at.selectbox if box.label == "Data set"]
     assert len(set(box.options)) == 2
     assert all(option.startswith("oxygen, ") for option in box.options)
-
-
-def test_deleted_data_set_keeps_its_name_in_its_runs(visit: Visit, workspace: Workspace) -> None:
-    dataset = workspace.add_labelled()
-    run = finished_run(workspace, dataset)
-    delete_dataset(workspace.library, workspace.id, dataset)
-    at = visit("train", run=run)
-    (table,) = [frame.value for frame in at.dataframe if "data set" in frame.value]
-    assert table["data set"].tolist() == ["waters (deleted)"]
-    assert r"Data set: waters \(deleted\)." in texts(visit("result", run=run))

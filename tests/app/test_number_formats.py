@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import streamlit as st
 
-from app.components.shared import tables
 from tests.app.number_formats import columns_without_format
 
 TABLE = pd.DataFrame({"id": ["a", "b"], "gap_eV": [1.5, None], "n": [1, 2]})
@@ -28,25 +27,3 @@ def test_column_of_floats_needs_a_printf_format(config: object, names: list[str]
     assert columns_without_format(TABLE, config) == names  # type: ignore[arg-type]
     assert columns_without_format(TABLE.style, config) == names  # type: ignore[arg-type]
     assert columns_without_format(TABLE.astype(object), config) == names  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {},
-        {"gap_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f")},
-        {"gap_eV": None},
-    ],
-    ids=["no settings", "printf", "hidden"],
-)
-def test_floats_of_every_table_get_a_format_and_keep_their_settings(config: object) -> None:
-    settings = tables._with_formats(TABLE, config)  # type: ignore[arg-type]
-    assert columns_without_format(TABLE, settings) == []
-    assert set(settings) == {"gap_eV"}
-    stated = config.get("gap_eV", {})  # type: ignore[attr-defined]
-    if stated:
-        assert {name: settings["gap_eV"][name] for name in stated if name != "type_config"} == {
-            name: value for name, value in stated.items() if name != "type_config"
-        }
-        stated_format = (stated.get("type_config") or {}).get("format")
-        assert settings["gap_eV"]["type_config"]["format"] == (stated_format or "%.6g")

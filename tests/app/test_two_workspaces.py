@@ -13,7 +13,13 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
-from bandgap.jobs.housekeeping import delete_dataset, delete_run, rename_dataset, rename_run
+from bandgap.jobs.housekeeping import (
+    delete_dataset,
+    delete_run,
+    rename_dataset,
+    rename_run,
+    set_level_of_theory,
+)
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.worker import work_all
@@ -172,6 +178,7 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
     refused: tuple[Callable[[], object], ...] = (
         lambda: library.dataset(ws, alice.dataset),
         lambda: rename_dataset(library, ws, alice.dataset, "mine now"),
+        lambda: set_level_of_theory(library, ws, alice.dataset, "GW"),
         lambda: delete_dataset(library, ws, alice.dataset),
         lambda: source_path(library, ws, alice.source),
         lambda: delete_source(jobs, library, ws, alice.source),

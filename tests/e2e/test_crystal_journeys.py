@@ -1,7 +1,6 @@
 """Journeys with crystals in a browser, each with few crystals and quick methods.
 
-A CIF without labels, the second demo, and crystals with a gap at a cheaper level. BANDGAP_TOUR
-stores pictures at two widths.
+A CIF without labels, and the second demo. BANDGAP_TOUR stores pictures at two widths.
 """
 
 import csv
@@ -9,11 +8,9 @@ import gzip
 import io
 import os
 import re
-import zipfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
@@ -29,9 +26,7 @@ TRAINED_MS = 240_000
 WIDE = 1280
 PHONE = 400
 FEATURE_GP = "Gaussian process on the source model's features"
-STACKING = "Three methods without transfer, weighted"
 PBP = "Probabilistic backpropagation (PBP)"
-RIDGE = "Kernel ridge, no transfer"
 _FITS = (
     "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= "
     "e.clientWidth }"
@@ -60,19 +55,6 @@ def upload(page: Page, name: str, content: bytes, *, place: int = 0) -> None:
         place
     ).set_input_files(payload)  # type: ignore[arg-type]
     expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=SOON_MS)
-
-
-def bring(page: Page, server: Server, archive: bytes, table: bytes, *, level: str, n: int) -> None:
-    """Upload structures and the table of their gaps in a new workspace."""
-    page.goto(server.address)
-    go(page, "Data")
-    upload(page, "crystals.zip", archive)
-    page.get_by_role("button", name="Check the files").click()
-    expect(page.get_by_text(re.compile(rf"{n} ready"))).to_be_visible(timeout=SOON_MS)
-    upload(page, "gaps.csv", table)  # the section Known gaps is open where there are none
-    page.get_by_label("Level of theory", exact=True).first.fill(level)
-    page.get_by_role("button", name="Match the gaps").click()
-    expect(page.get_by_text(f"{n} gaps from gaps.csv")).to_be_visible(timeout=SOON_MS)
 
 
 def pick(page: Page, label: str, option: str) -> None:
@@ -157,16 +139,8 @@ def expect_gaps(
     expect(page.get_by_text("predicted band gap (eV)").first).to_be_visible()
 
 
-def zipped(files: list[tuple[str, bytes]]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files:
-            archive.writestr(name, text)
-    return buffer.getvalue()
-
-
-def extxyz_frames(n: int, name: str = "crystals.extxyz.gz") -> list[bytes]:
-    """Return the first crystals of a demo without gaps, molecular crystals by default."""
+def extxyz_frames(n: int, name: str) -> list[bytes]:
+    """Return the first crystals of a demo without gaps."""
     lines = gzip.decompress((data_folder() / name).read_bytes()).decode().splitlines(keepends=True)
     frames = []
     at = 0
@@ -221,35 +195,3 @@ def test_second_demo_goes_from_data_to_the_gaps_of_new_crystals(page: Page, serv
     keep(page, "demo-predict")
     ids = [re.search(rb"\bid=(\S+)", frame)[1].decode() for frame in new]  # type: ignore[index]
     expect_gaps(page, rows, ids, within=(-5.0, 15.0), theory="PBE")
-
-
-@pytest.mark.slow
-def test_gap_at_a_cheaper_level_is_used_in_training_and_required_for_prediction(
-    page: Page, server: Server
-) -> None:
-    table = pd.read_csv(data_folder() / "crystals.csv").head(27)[
-        ["id", "gap_eV", "molecule_gap_gfn1_eV"]
-    ]
-    frames = extxyz_frames(27)
-    old = b"".join(frames[:24])
-    new = b"".join(frames[24:])
-    gaps = table.head(24).to_csv(index=False).encode()
-    bring(page, server, zipped([("crystals.extxyz", old)]), gaps, level="GFN1-xTB", n=24)
-    expect(page.get_by_text("Also stored: molecule_gap_gfn1_eV of 24")).to_be_visible()
-    keep(page, "baseline-data")
-    go(page, "Train")
-    pick(page, "Source model", "No source model")
-    tick_only(page, RIDGE, until_now=STACKING)
-    page.get_by_text("More settings").click()
-    page.get_by_role("slider", name="Held out for the test").wait_for()
-    pick(page, "Learn the difference to", "molecule_gap_gfn1_eV (of 24 structures)")
-    keep(page, "baseline-train")
-    start(page)
-    page.get_by_role("link", name="Predict new structures").click()
-    cheap = table.tail(3)[["id", "molecule_gap_gfn1_eV"]].to_csv(index=False).encode()
-    upload(page, "new.extxyz", new)
-    upload(page, "cheap.csv", cheap, place=1)
-    keep(page, "baseline-predict-form")
-    rows = predicted(page, n=3)
-    keep(page, "baseline-predict")
-    expect_gaps(page, rows, table.tail(3)["id"].tolist(), within=(0.0, 20.0), theory="GFN1-xTB")

@@ -285,11 +285,12 @@ BOMB = (
         (vasprun(elements=("Na", "Qq")), "Qq"),
         (vasprun().replace("eigenvalues", "nothing"), "no eigenvalues"),
         (vasprun().replace("</incar>", "\x01</incar>"), "the file is damaged in line 4"),
+        (b"<modeling>\xff\xfe</modeling>", "damaged in line 1"),
     ],
     ids=[
         "cut off", "gzipped twice", "cut gzip", "empty", "text", "other program", "entities",
         "deep", "long value", "long tag", "compressed blanks", "asterisks", "missing band",
-        "few bands", "GW", "no electrons", "element", "no bands", "control character",
+        "few bands", "GW", "no electrons", "element", "no bands", "control character", "bytes",
     ],
 )  # fmt: skip
 def test_unusable_file_has_one_line_with_the_reason(

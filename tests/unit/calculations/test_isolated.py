@@ -1,6 +1,5 @@
 """Uploaded outputs of calculations are read in a child, and hostile ones stop no others."""
 
-import gzip
 import os
 import signal
 import sys
@@ -15,7 +14,6 @@ from bandgap.calculations import read_calculations, read_uploads, reading
 from bandgap.calculations.records import calculation_items
 from tests.unit.calculations.espresso_text import espresso
 from tests.unit.calculations.vasprun_text import vasprun
-from tests.unit.structures.hostile_inputs import billion_laughs
 
 AIMS = "\n\n          Invoking FHI-aims ...\n\n  When using FHI-aims, please cite\n"
 CRYSTAL = f" {'*' * 79}\n *{' ' * 77}*\n *{'CRYSTAL17'.center(77)}*\n"
@@ -73,37 +71,6 @@ def test_uploads_give_the_results_of_the_files(tmp_path: Path) -> None:
     assert [r.is_usable for r in files] == [True] * 3
     (refused,) = [r for r in read_calculations([tmp_path]) if not r.is_usable]
     assert refused.record.id == "unconverged"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (billion_laughs(), "DOCTYPE"),
-        (b"<modeling>" + b"<i>" * 200_000, "nested too deep"),
-        (b"<modeling>" + b"<a><b>" * 200_000 + b"</b></a>" * 200_000, "nested too deep"),
-        (b"<modeling><i a='" + b"1" * 2_000_000 + b"'/></modeling>", "tag has more than 1 MB"),
-        (
-            b"<modeling>" + b"".join(b"<i a%d='1'>" % k for k in range(9)) + b"</modeling>",
-            "damaged in line 1",
-        ),
-        (gzip.compress(b"<modeling>" + b" " * 100_000_000), "MB after decompression"),
-        (gzip.compress(gzip.compress(vasprun().encode())), "gzipped twice"),
-        (b"<modeling>\xff\xfe</modeling>", "damaged in line 1"),
-    ],
-    ids=[
-        "billion laughs", "deep", "deep and closed", "long attribute", "unclosed", "gzip bomb",
-        "gzipped twice", "bytes",
-    ],
-)  # fmt: skip
-def test_hostile_xml_has_one_line_with_the_reason_and_the_others_are_read(
-    tmp_path: Path, content: bytes, words: str
-) -> None:
-    _write(tmp_path, ("a", "b", "c"))
-    (tmp_path / "b" / "vasprun.xml").write_bytes(content)
-    results = read_calculations([tmp_path])
-    assert [r.is_usable for r in results] == [True, False, True]
-    assert words in results[1].record.problem
-    assert "\n" not in results[1].record.problem
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -52,15 +51,16 @@ def test_rows_do_not_depend_on_chunks_and_processes(
             *words,
         )
         assert done.exit_code == 0, done.output
-        tables[words] = (out.read_bytes(), structures.read_bytes(), done.stdout)
-        assert sorted(path.name for path in out.parent.iterdir()) == [
+        files = sorted(out.parent.iterdir())
+        tables[words] = (*(path.read_bytes() for path in files), done.stdout)
+        assert [path.name for path in files] == [
             "s.extxyz",
             "s.extxyz.json",
             "t.csv",
             "t.csv.json",
         ]
     assert len(set(tables.values())) == 1
-    table, structures_bytes, messages = tables["--chunk", 1000]
+    structures_bytes, _, table, _, messages = tables["--chunk", 1000]
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
     assert structures_bytes.count(b"Properties=") == 33
     assert "33 predicted gaps and 3 refused structures written to" in messages
@@ -94,38 +94,6 @@ def test_predict_takes_any_number_of_structures_and_other_commands_say_their_lim
     assert not table["problem"].str.contains("limit").any()
     checked = run("check", inputs[1])
     assert "which takes any number" in checked.output
-
-
-def test_predict_killed_resumes_with_the_same_command(
-    run: Run, model: Path, waters: Path, tmp_path: Path
-) -> None:
-    many = tmp_path / "many.extxyz"
-    uninterrupted = tmp_path / "whole.csv"
-    out = tmp_path / "t.csv"
-    many.write_text(waters.read_text() * 15)
-    words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
-    assert run(*words, "--out", uninterrupted).exit_code == 0
-    words += ("--jobs", "1")
-    command = [sys.executable, "-m", "bandgap", *words, "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 300
-        while not out.exists() or out.read_bytes().count(b"\n") < 20:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.001)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == -signal.SIGKILL
-    assert out.with_name(out.name + SUFFIX).exists()
-    assert uninterrupted.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(
-        uninterrupted.read_bytes()
-    )
-    again = run(*words, "--out", out)
-    assert again.exit_code == 0 and "rows of this work; writing resumes after them." in again.stderr
-    assert out.read_bytes() == uninterrupted.read_bytes()
-    assert "120 predicted gaps and 0 refused" in again.stdout
-    assert not out.with_name(out.name + SUFFIX).exists()
 
 
 HALTING = """

@@ -12,8 +12,6 @@ from ase import Atoms
 from ase.build import bulk, fcc100, molecule
 
 from bandgap.descriptors import PRESETS, featurize, n_features
-from bandgap.descriptors.blocks import NoFeaturesError
-from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.potentials import chgnet, chgnet_graphs
 from bandgap.structures.elements import ELEMENTS
 from tests.unit.descriptors.samples import crystal, ethanol, record
@@ -191,17 +189,6 @@ def test_estimated_number_of_pairs_is_near_the_count():
     atoms = bulk("C", "diamond", a=3.57, cubic=True)
     (centres, *_) = chgnet._structure(atoms).get_neighbor_list(r=chgnet.CUTOFF_ANGSTROM)
     assert chgnet._n_pairs(atoms) == pytest.approx(len(centres), rel=0.05)
-
-
-def test_features_are_stored_in_the_cache(tmp_path):
-    cache = DescriptorCache(tmp_path / "cache")
-    records = [record(ethanol()), record(crystal(), "crystal")]
-    first = featurize(records, CONFIG, cache=cache)
-    again = featurize(records, CONFIG, cache=cache)
-    assert (first.n_computed, again.n_computed) == (2, 0)
-    np.testing.assert_array_equal(first.features, again.features)
-    with pytest.raises(NoFeaturesError):
-        chgnet.pooled(Atoms("H"))
 
 
 def features_without_network(home: object, *words: str) -> list[str]:

@@ -9,10 +9,7 @@ from ase.build import bulk, molecule
 
 from bandgap.descriptors import (
     feature_blocks,
-    feature_terms,
     featurize,
-    n_features,
-    similarity_features,
 )
 from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
 
@@ -84,15 +81,6 @@ def test_levels_of_a_supercell_differ_from_those_at_gamma():
     )
     assert not np.allclose(dense, gamma)
     assert feature_blocks(wide)[-1][0] == "GFN1-xTB-supercell gap, HOMO, LUMO"
-
-
-def test_levels_are_the_last_three_features_in_terms_and_blocks():
-    for config in (CONFIG, replace(CONFIG, size=True)):
-        width = n_features(config)
-        assert width == n_features(replace(config, levels="none")) + 3
-        assert feature_terms(config)[-1] == slice(width - 3, width)
-        assert feature_blocks(config)[-1] == ("GFN1-xTB gap, HOMO, LUMO", slice(width - 3, width))
-        assert similarity_features(np.zeros((2, width)), config).shape[1] == width - 3 - config.size
 
 
 def test_structure_without_levels_is_refused_with_the_reason():

@@ -15,7 +15,6 @@ from bandgap.jobs.housekeeping import (
     delete_dataset,
     drop_unused_uploads,
     rename_dataset,
-    set_level_of_theory,
 )
 from bandgap.jobs.library import Library
 from bandgap.jobs.people import claim
@@ -127,22 +126,6 @@ def test_data_set_that_a_job_works_on_is_not_deleted(library: Library) -> None:
     jobs.request_cancel(WS, job.id)
     delete_dataset(library, WS, dataset)
     assert library.datasets(WS) == []
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        lambda lib, d: rename_dataset(lib, OTHER, d, "x"),
-        lambda lib, d: set_level_of_theory(lib, OTHER, d, "PBE"),
-        lambda lib, d: delete_dataset(lib, OTHER, d),
-    ],
-    ids=["rename", "level of theory", "delete"],
-)
-def test_another_workspace_can_do_nothing_to_it(library: Library, action: object) -> None:
-    dataset = add(library, ("a", b"1"))
-    with pytest.raises(InputError, match="no such data set"):
-        action(library, dataset)  # type: ignore[operator]
-    assert library.dataset(WS, dataset).name == "set"
 
 
 def test_upload_over_the_quota_names_it_and_stores_nothing(

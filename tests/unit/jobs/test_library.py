@@ -1,4 +1,4 @@
-"""Data sets, verdicts, runs and uploads of a workspace, and their isolation from others."""
+"""Data sets, verdicts, runs and uploads of a workspace."""
 
 import uuid
 from pathlib import Path
@@ -12,10 +12,8 @@ from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
-from bandgap.runs.requests import TransferRequest
 
 WS = str(uuid.uuid4())
-OTHER = str(uuid.uuid4())
 
 
 @pytest.fixture
@@ -123,21 +121,6 @@ def test_verdicts_and_gaps_come_back_in_order(library: Library) -> None:
     assert library.counts(dataset.id) == counts
     again = library.dataset(WS, dataset.id)
     assert (again.level_of_theory, again.labels) == ("PBE", {"source": "x.csv"})
-
-
-def test_another_workspace_sees_no_data_set_and_no_run(library: Library) -> None:
-    dataset = library.add_dataset(WS, "set")
-    run_id = str(uuid.uuid4())
-    values = {"job": "j", "dataset": dataset.id, "source": "demo", "title": "t"}
-    library.add_run(WS, run_id=run_id, request=TransferRequest(method="fine_tune", n=20), **values)
-    assert [run.id for run in library.runs(WS)] == [run_id]
-    assert (
-        library.datasets(OTHER) == []
-        and library.runs(OTHER) == []
-        and library.run(OTHER, run_id) is None
-    )
-    with pytest.raises(InputError, match="This workspace has no such data set"):
-        library.dataset(OTHER, dataset.id)
 
 
 def test_data_sets_for_prediction_are_apart(library: Library) -> None:

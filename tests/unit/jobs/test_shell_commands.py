@@ -56,24 +56,6 @@ def test_transfer_command_asks_for_the_request_of_the_run(settings):
     assert str(values["source"]) == "demo" and str(values["out"]) == "RUN"
 
 
-def test_every_field_of_a_transfer_request_survives_the_command_line():
-    values = {
-        "flag": True,
-        "integer": 7,
-        "number": 0.25,
-        "text": "x",
-        "texts": ("H", "C"),
-        "settings": {"a": 1},
-    }
-    for field in TransferRequest.fields():
-        if field.option is None:
-            continue
-        value = field.choices[-1] if field.kind == "choice" else values[field.kind]
-        request = TransferRequest(**{field.name: value})
-        parsed_values = parsed(transfer_command("demo", request))
-        assert parsed_request(TransferRequest, parsed_values) == request, field.name
-
-
 def test_predict_command_reads_the_folder_of_the_transfer():
     assert str(parsed(predict_command(REQUEST))["model"]) == str(
         parsed(transfer_command("demo", REQUEST))["out"]

@@ -18,7 +18,6 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job, JobStore
 
 WS = str(uuid.uuid4())
-OTHER = str(uuid.uuid4())
 
 
 @pytest.fixture
@@ -116,13 +115,6 @@ def test_cancel_of_a_running_job_asks_its_worker(store: JobStore) -> None:
     assert store.cancel_requested(job.id)
 
 
-def test_cancel_from_another_workspace_does_nothing(store: JobStore) -> None:
-    job = submit(store)
-    store.request_cancel(OTHER, job.id)
-    untouched = store.job(WS, job.id)
-    assert untouched is not None and untouched.state == "queued"
-
-
 def test_end_of_a_job_is_written_once(store: JobStore) -> None:
     job = submit(store)
     store.claim("w")
@@ -172,13 +164,6 @@ def test_events_come_back_in_order_and_only_the_last(store: JobStore) -> None:
     events = store.events(job.id, last=5)
     assert [event.update.done for event in events] == [25, 26, 27, 28, 29]
     assert events[-1].update.values == {"rhat": 1.5}
-
-
-def test_another_workspace_sees_no_job(store: JobStore) -> None:
-    job = submit(store)
-    assert store.job(OTHER, job.id) is None
-    assert store.jobs(OTHER) == []
-    assert store.latest(OTHER, "d") is None
 
 
 def test_jobs_before_are_the_running_and_the_older_ones_of_the_lane(store: JobStore) -> None:

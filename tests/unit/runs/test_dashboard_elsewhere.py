@@ -135,14 +135,3 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
         assert (two_workers.steps() > before) == (engine == "dask")
         tables[engine] = (home.prediction_folder(run, job.id) / "predictions.csv").read_bytes()
     assert tables["dask"] == tables["local"] and tables["dask"].count(b"\n") == 2_051
-    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: "dusk"}
-    wrong = subprocess.run(
-        [sys.executable, "-m", "bandgap.jobs.worker"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert wrong.returncode == 1 and wrong.stderr.startswith(
-        "engine is 'dusk'. Accepted: local, dask ("
-    )

@@ -9,7 +9,6 @@ from bandgap.evaluation.calibrators import FILE
 from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.runs.stored import load_run
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.stored import load_source
 from bandgap.sources.training import train_source_folder
 from tests.transfers import transfer_labelled
 
@@ -75,22 +74,6 @@ def test_source_is_neither_replaced_nor_mixed_with_a_run(below, transferred, sou
         transferred(source_folder / below, progress=updates.append)
     assert files_of(source_folder) == before
     assert updates == []
-
-
-def test_source_that_another_run_starts_from_is_not_replaced_by_a_run(
-    source_folder, world, tmp_path
-):
-    out = tmp_path / "source"
-    settings = {
-        "descriptor": world.descriptor,
-        "config": SourceConfig(hidden=(4,)),
-        "seed": 0,
-        "device": "cpu",
-    }
-    train_source_folder(world.records, world.gaps_eV, out=out, **settings)
-    with pytest.raises(InputError, match="contains a source model, which a run does not replace"):
-        transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, n_test=6, **BRIEF)
-    load_source(out)
 
 
 def test_run_is_not_replaced_by_a_source(transferred, world, tmp_path):

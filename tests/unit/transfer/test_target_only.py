@@ -1,33 +1,15 @@
 """Without transfer only the shape of the source's network matters."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 import torch
 
 from bandgap.networks.perceptron import NetworkConfig, init_params
-from bandgap.networks.standardise import Standardiser, fit_standardiser
+from bandgap.networks.standardise import fit_standardiser
 from bandgap.networks.training import TrainingConfig
-from bandgap.storage.stored_fields import stored_fields
-from bandgap.transfer import TargetData
 from bandgap.transfer.shared.method import Fitting
 from bandgap.transfer.target_only import TargetOnlyConfig, fit
 
 CONFIG = TargetOnlyConfig(TrainingConfig(batch_size=8, max_epochs=20, learning_rate=3e-3))
-
-
-def test_another_source_of_the_same_shape_gives_the_same_network(source_of, target):
-    other = dataclasses.replace(
-        source_of(seed=9), standardiser=Standardiser(np.ones(5), np.full(5, 3.0), 7.0, 2.0)
-    )
-    first, second = (
-        fit(source, target, CONFIG, Fitting(0, device="cpu"))
-        for source in (source_of(seed=0), other)
-    )
-    (a, _), (b, _) = map(stored_fields, (first, second))
-    assert all(np.array_equal(a[name], b[name]) for name in a)
-    assert (first.mean_draws_eV(target.features) == second.mean_draws_eV(target.features)).all()
 
 
 def test_network_has_the_shape_of_the_sources(source_of, target):
@@ -55,12 +37,3 @@ def test_training_starts_at_fresh_glorot_weights(source_of, target):
     torch.testing.assert_close(
         posterior.upper[1][0, 0, :, :-1], start["weight.3"], rtol=0, atol=1e-7
     )
-
-
-def test_features_that_never_vary_in_the_training_rows_change_no_prediction(source_of, target):
-    x = target.features.copy()
-    x[:, 2] = 0.0
-    posterior = fit(source_of(), TargetData(x, target.gaps_eV), CONFIG, Fitting(0, device="cpu"))
-    new = x.copy()
-    new[:, 2] = 50.0
-    assert (posterior.mean_draws_eV(new) == posterior.mean_draws_eV(x)).all()

@@ -25,26 +25,6 @@ def test_reading_ends_when_the_time_of_the_request_is_over() -> None:
     assert files.value.code == entries.value.code == 503
 
 
-def test_reading_ends_at_the_limit_of_structures() -> None:
-    many = json.dumps([{"content": FRAMES * 2, "name": "a.xyz"}, "never read"]).encode()
-    with pytest.raises(Refusal, match="More than 3 structures in one request, the limit") as over:
-        request_from_json(
-            many, RequestOptions(), name="", baselines="", limits=ServiceLimits(max_structures=3)
-        )
-    assert over.value.code == 413
-    request = request_from_json(
-        many, RequestOptions(), name="", baselines="", limits=ServiceLimits(max_structures=5)
-    )
-    assert "an entry without a structure" in request.records[4].problem
-    with pytest.raises(Refusal, match="More than 3 structures"):
-        request_from_files(
-            [("a.xyz", FRAMES.encode())] * 2,
-            RequestOptions(),
-            baselines="",
-            limits=ServiceLimits(max_structures=3),
-        )
-
-
 def test_equal_ids_of_several_files_are_told_apart_as_in_files_on_disk(tmp_path: Path) -> None:
     files = [(f"{name}.xyz", FRAMES.encode()) for name in "xy"]
     for name, data in files:

@@ -5,7 +5,6 @@ import json
 import uuid
 from pathlib import Path
 
-import numpy as np
 import pytest
 from ase.io import write
 
@@ -19,7 +18,7 @@ from bandgap.jobs.tasks import sources as source_tasks
 from bandgap.jobs.tasks.records import Work
 from bandgap.jobs.worker import work_all
 from bandgap.sources.stored import load_source
-from tests.unit.jobs.payloads import source_payload, transfer_payload
+from tests.unit.jobs.payloads import source_payload
 
 WS = str(uuid.uuid4())
 STRANGER = str(uuid.uuid4())
@@ -222,28 +221,3 @@ def test_source_with_a_damaged_folder_is_listed_with_its_problem(home):
     (home.source_folder(job.subject) / "manifest.json").write_text("{ no")
     source = sources_by_id(home, WS)[job.subject]
     assert source.card == {} and "Train it again; runs made with it are safe." in source.problem
-
-
-def test_transfer_starts_from_the_workspace_s_own_source(home):
-    source = ended(home, submitted(home)).subject
-    settings = {"training": {"max_epochs": 2}}
-    payload = transfer_payload(
-        run=str(uuid.uuid4()),
-        dataset=Library(home).datasets(WS)[0].id,
-        source=source,
-        n=16,
-        n_test=6,
-        method="fine_tune",
-        seed=1,
-        settings=settings,
-        device="cpu",
-        by_formula=True,
-    )
-    JobStore(home).submit(WS, "transfer", title="t", payload=payload, subject=payload["run"])
-    work_all(home)
-    manifest = json.loads((home.run_folder(payload["run"]) / "manifest.json").read_text())
-    assert manifest["source"]["card"]["n_structures"] == 36 and manifest["request"]["by_formula"]
-    formulas = {v.id: v.formula for v in Library(home).verdicts(payload["dataset"])}
-    sides = [{formulas[i] for i in manifest["split"][side]} for side in ("train", "test")]
-    assert sides[1] and not sides[0] & sides[1]
-    assert np.isfinite(manifest["metrics"]["rmse_eV"])

@@ -71,14 +71,15 @@ def test_gap_of_a_row_has_no_say_in_the_model_that_judges_it(name, source_of, ta
     assert all((first[k] != second[k]).any() for k in range(4) if k != fold_of_row)
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
+@pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process", "target_only"])
 def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(
     name, source_of, target
 ):
     x = target.features.copy()
     method = get_method(name)
     x[:, 2] = 0.0
-    settings = SETTINGS.get(name, {"restarts": 0})
+    others = {"gaussian_process": {"restarts": 0}, "target_only": {"training": {"max_epochs": 20}}}
+    settings = (SETTINGS | others)[name]
     posterior = method.fit(
         source_of(), TargetData(x, target.gaps_eV), method.configure(settings), Fitting(0)
     )
