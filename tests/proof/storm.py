@@ -19,7 +19,6 @@ from bandgap.jobs import resuming
 from bandgap.jobs.dashboard import healthy
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.lock import worker_status
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.store import Job, JobStore
 from bandgap.runs.requests import TransferRequest
@@ -280,9 +279,6 @@ class Visitor:
             if job is not None and job.state == "running":
                 self.store.request_cancel(item.workspace, job.id)
                 return
-
-    def worker_lives(self) -> bool:
-        return worker_status(self.store.database).alive
 
     def _again(self, item: WorkItem, job: Job) -> Job:
         if item.kind == "transfer":

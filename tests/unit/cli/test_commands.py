@@ -85,13 +85,6 @@ def test_help_of_every_command_has_an_example(command: str, run: Run) -> None:
     assert f"Example: bandgap {command}" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["bench", "demo-data"])
-def test_what_only_a_checkout_can_run_is_no_command(name: str, run: Run) -> None:
-    result = run(name)
-    assert result.exit_code == 2
-    assert f"No such command '{name}'" in result.stderr
-
-
 def test_module_is_the_command_line_with_exit_codes_and_its_own_name() -> None:
     command = [sys.executable, "-m", "bandgap"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)

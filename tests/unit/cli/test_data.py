@@ -70,17 +70,6 @@ def test_add_source_puts_a_trained_source_where_the_pages_list_it(
     assert "The source model 'my waters' is there already" in result.stderr
 
 
-def test_add_source_refuses_another_folder_before_it_is_copied(
-    run: Run, waters: Path, home: Path
-) -> None:
-    result = run("add-source", waters.parent, "--workspace", WS)
-    assert (
-        result.exit_code == 1
-        and "has no readable manifest.json, not of a source model. Give the" in result.stderr
-    )
-    assert not (home / "sources").exists()
-
-
 def test_add_run_takes_a_zip_or_a_folder_and_refuses_what_is_no_run(
     run: Run, waters: Path, tmp_path: Path
 ) -> None:

@@ -38,13 +38,3 @@ def test_explain_needs_only_the_run_and_new_structures(
         assert sds == {"noise", "model"}
     assert "1 of 9 structures left out" in done.stderr
     assert f"explanations written to {out}" in done.stdout
-
-
-def test_explain_names_structures_that_are_gone(
-    run: Run, transferred: Path, waters: Path, tmp_path: Path
-) -> None:
-    new = tmp_path / "new.extxyz"
-    waters.rename(new)
-    failed = run("explain", transferred, "--new", new, "--out", tmp_path / "reasons.csv")
-    assert failed.exit_code == 1
-    assert "does not exist here" in failed.stderr

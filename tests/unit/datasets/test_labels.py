@@ -39,10 +39,17 @@ def test_read_labels_id_and_gap_in_ev():
         "E_gap (eV)",
         "HOMO-LUMO gap, eV",
         "gap_PBE_eV",
+        "E_g (eV)",
+        "Eg_eV",
+        "e_g [eV]",
+        "E_{g} (eV)",
+        "bandgap (eV)",
+        "band gap, eV",
     ],
 )
 def test_read_labels_header_that_states_ev_is_understood(header):
-    assert read_labels(f"id;{header}\na;2\n".encode()).gaps_eV[0] == 2.0
+    labels = read_labels(f"id;{header}\na;2\n".encode())
+    assert (labels.column, labels.gaps_eV[0]) == (header, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -268,14 +275,6 @@ def test_read_labels_real_tables_are_read_whole(table, rows):
 
 
 @pytest.mark.parametrize(
-    "header", ["E_g (eV)", "Eg_eV", "e_g [eV]", "E_{g} (eV)", "bandgap (eV)", "band gap, eV"]
-)
-def test_read_labels_headers_of_a_gap_are_recognised(header: str):
-    labels = read_labels(f'id,"{header}"\na,1.5\n'.encode())
-    assert (labels.column, labels.gaps_eV.tolist()) == (header, [1.5])
-
-
-@pytest.mark.parametrize(
     ("header", "factor"),
     [
         ("gap (meV)", 1e-3),
@@ -309,30 +308,15 @@ def test_read_labels_separator_line_of_excel_is_skipped(first_line: str):
     assert labels.gaps_eV.tolist() == [1.25]
 
 
-@pytest.mark.parametrize("cell", ["#N/A", "<NA>", "n.a.", "#NULL!"])
-def test_read_labels_texts_for_no_value_are_empty_cells(cell: str):
-    labels = read_labels(f"id,gap_eV\na,1\nb,{cell}\n".encode())
-    assert labels.ids == ("a",)
-    assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
-
-
 @pytest.mark.parametrize(
     "cell",
     [
-        "-nan",
-        "#N/A N/A",
-        "NaT",
-        "\u2013",
-        "\u2014",
-        "#NUM!",
-        "#DIV/0!",
-        "#VALUE!",
-        "#REF!",
-        "1.#IND",
+        "#N/A", "<NA>", "n.a.", "#NULL!", "-nan", "#N/A N/A", "NaT", "\u2013", "\u2014", "#NUM!",
+        "#DIV/0!", "#VALUE!", "#REF!", "1.#IND",
     ],
-)
-def test_read_labels_texts_of_programs_for_no_value_are_empty_cells(cell: str):
-    labels = read_labels(f"id,gap_eV\na,1.5\nb,{cell}\n".encode())
+)  # fmt: skip
+def test_read_labels_texts_for_no_value_are_empty_cells(cell: str):
+    labels = read_labels(f"id,gap_eV\na,1\nb,{cell}\n".encode())
     assert labels.ids == ("a",)
     assert labels.problems == ("labels: row 3 (b): no gap, left out.",)
 

@@ -16,7 +16,6 @@ from bandgap.descriptors.bond_graphs import (
     OTHERS,
     bond_graphs,
 )
-from bandgap.descriptors.cache import DescriptorCache
 from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 from tests.unit.descriptors.test_bond_orders import geometry
 from tests.unit.structures.test_fragments import hybrid_perovskite
@@ -105,11 +104,3 @@ def test_structure_without_a_molecule_is_left_out_with_the_reason():
         None,
     ]
     assert np.isfinite(described.features[1]).all()
-
-
-def test_features_come_from_the_cache_the_second_time(tmp_path):
-    cache = DescriptorCache(tmp_path)
-    first = featurize([record(crystal())], CONFIG, cache=cache)
-    second = featurize([record(crystal())], CONFIG, cache=cache)
-    assert (first.n_computed, second.n_computed) == (1, 0)
-    np.testing.assert_array_equal(first.features, second.features)

@@ -19,7 +19,6 @@ from bandgap.descriptors import (
     config_for,
     feature_blocks,
     n_features,
-    similarity_features,
 )
 from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.structures.zwitterions import neutral_form
@@ -261,13 +260,6 @@ def test_roots_are_square_roots_of_the_plain_values_and_the_size_is_last() -> No
         sizes = np.repeat(np.log(heavy), heavy)
         assert vector[-1] == pytest.approx(sizes.mean())
     assert feature_blocks(rooted)[-1] == ("size", slice(n_features(plain), n_features(plain) + 1))
-
-
-def test_similarity_features_leave_out_the_size() -> None:
-    rooted = CONFIGS["square roots and size"]
-    vector = describe(ethanol(), rooted)[None]
-    assert (similarity_features(vector, rooted) == vector[:, :-1]).all()
-    assert similarity_features(vector, CONFIGS["k1 k2 per heavy atom"]) is vector
 
 
 def test_neutral_descriptor_describes_the_neutral_form() -> None:

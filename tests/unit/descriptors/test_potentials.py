@@ -22,7 +22,6 @@ from bandgap.descriptors.potentials import (
     potentials_for,
 )
 from bandgap.descriptors.potentials.protocol import Potential
-from tests.unit.descriptors.samples import ethanol
 
 EVERY_POTENTIAL = pytest.mark.parametrize("name", POTENTIALS)
 
@@ -48,19 +47,6 @@ def test_card_text_names_potential_reference_and_licence(name: str):
     for entry in (potential.title, potential.reference, potential.licence):
         assert entry and entry in text
     assert potential_card_text("none") == ""
-
-
-def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structure():
-    from bandgap.descriptors.mbtr import obstacle
-
-    atoms = ethanol()
-    atoms.symbols[0] = "Po"
-    reason = obstacle(atoms, PRESETS["chgnet"])
-    assert reason is not None and reason.startswith(
-        "contains Po, which the descriptor was not set up for; accepted: H "
-    )
-    atoms.symbols[0] = "Pb"
-    assert obstacle(atoms, PRESETS["chgnet"]) is None
 
 
 @pytest.mark.parametrize("n", [5, 30], ids=["few elements", "many elements"])

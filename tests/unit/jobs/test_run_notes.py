@@ -1,11 +1,11 @@
-"""Notes of runs: what is stored, what is refused."""
+"""Notes of runs that are refused."""
 
 import pytest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.run_notes import MAX_NOTE, run_notes, set_run_note
+from bandgap.jobs.run_notes import set_run_note
 from bandgap.runs.requests import TransferRequest
 
 
@@ -23,19 +23,6 @@ def library(tmp_path):
         title="Stacking",
     )
     return library
-
-
-def test_note_loses_spaces(library):
-    set_run_note(library, "mine", "run-0001", " a  b ")
-    assert run_notes(library, "mine") == {"run-0001": "a b"}
-    assert run_notes(library, "yours") == {}
-
-
-def test_note_over_the_limit_is_refused(library):
-    message = f"Stacking has {MAX_NOTE + 1} characters. Accepted: at mo"
-    with pytest.raises(InputError, match=message):
-        set_run_note(library, "mine", "run-0001", "x" * (MAX_NOTE + 1))
-    assert run_notes(library, "mine") == {}
 
 
 def test_run_of_another_workspace_gets_no_note(library):

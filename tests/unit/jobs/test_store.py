@@ -173,15 +173,6 @@ def test_jobs_before_are_the_running_and_the_older_ones_of_the_lane(store: JobSt
     assert len(store.jobs_before(submit(store))) == 2
 
 
-def test_database_that_is_damaged_says_what_is_safe(tmp_path: Path) -> None:
-    path = tmp_path / "bandgap.sqlite3"
-    path.write_bytes(b"no database at all, but long enough to be read as one" * 40)
-    with pytest.raises(
-        StoreError, match=r"bandgap\.sqlite3 is damaged: .*runs next to it are safe"
-    ):
-        Database(path)
-
-
 def test_transaction_ends_after_the_disk_has_stored_it(tmp_path: Path) -> None:
     """In a new process, as the tests turn this off in their own."""
     script = (

@@ -111,14 +111,6 @@ def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predict
     assert np.isnan(lower[1])  # refused
 
 
-def test_conformal_interval_without_held_back_structures_says_what_to_do(predictions):
-    with pytest.raises(
-        ConfigError,
-        match=r"this run held no structures back\. Transfer again with `--conformal-share",
-    ):
-        predictions.to_frame(0.9, "conformal")
-
-
 def test_to_frame_has_one_row_for_every_input_and_the_named_columns(predictions):
     frame = predictions.to_frame()
     assert tuple(frame.columns) == COLUMNS

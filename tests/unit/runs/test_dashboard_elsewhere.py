@@ -82,7 +82,7 @@ def test_scheduler_without_workers_or_answer_says_what_to_start(
         use_engine("dask", "tcp://127.0.0.1:9")
 
 
-def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_with_it(
+def test_worker_of_the_dashboard_predicts_on_its_engine(
     two_workers: Cluster,
     world: World,
     source_folder: Path,

@@ -73,21 +73,6 @@ def test_run_starts_from_the_output_that_predicts_best_and_names_it(run):
     assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20, "near_copies": 20}
 
 
-def test_head_can_be_given(sources_folder, world, tmp_path):
-    out = transfer_labelled(
-        sources_folder,
-        world.records,
-        world.gaps_eV,
-        method="fine_tune",
-        settings=FINE,
-        head="mixed up",
-        out=tmp_path,
-        device="cpu",
-    )
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["source"]["card"]["level_of_theory"] == "GW"
-
-
 def test_every_output_passes_its_self_check(sources_folder):
     (first, second) = open_sources(sources_folder).load(verify=True)
     assert list(first) == list(second) == ["plain", "mixed up"]

@@ -5,7 +5,6 @@ import io
 import stat
 import struct
 import zipfile
-import zlib
 
 import pytest
 
@@ -234,11 +233,3 @@ def test_gzip_bomb_is_refused_by_ratio_and_by_size():
 def test_gzipped_archive_is_refused():
     (record,) = read_structures(gzip.compress(zipped({"a.cif": cif()})), "a.zip.gz")
     assert record.problem == NESTED
-
-
-def test_plain_zlib_stream_is_no_structure():
-    (record,) = read_structures(zlib.compress(METHANE_XYZ.encode() * 100), "m.xyz")
-    assert (
-        record.problem
-        == "a binary file, not text. Export the structure as a text file such as CIF or extXYZ"
-    )

@@ -68,7 +68,9 @@ def transferred(joint_folder, world, tmp_path_factory):
 @every_method
 def test_method_takes_a_source_of_several_sets_and_networks(method, transferred):
     run = transferred[method.name]
-    assert run.manifest["source"]["head"] == HEAD and run.manifest["source"]["members"] == 2
+    source = run.manifest["source"]
+    assert source["head"] == HEAD and source["card"]["level_of_theory"] == "GW"
+    assert source["members"] == 2
     assert np.isfinite(run.manifest["metrics"]["rmse_eV"])
     assert load_run(run.folder).posterior.n_members == (2 if method.name in MIXED else 1)
 

@@ -45,14 +45,6 @@ def test_method_with_a_scale_records_draws_of_its_posterior_and_of_its_prior(
     )
 
 
-def test_scale_that_equals_its_prior_warns_and_one_that_moves_does_not(knowing_source, target):
-    """A rate at which no change is large enough for the labels, and the default."""
-    (still,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", lam=1e5, **EXACT))
-    (moved,) = prior_comparisons(fit(knowing_source, target, "last_layer_pcp", **EXACT))
-    assert still.equals_prior and "The posterior of the scale x equals its prior" in still.sentence
-    assert not moved.equals_prior and moved.sentence == ""
-
-
 def test_mixture_warns_only_if_the_scale_of_no_network_moved(knowing_source, source_of, target):
     still = fit(knowing_source, target, "last_layer_pcp", lam=1e5, **EXACT)
     moved = fit(knowing_source, target, "last_layer_pcp", **EXACT)

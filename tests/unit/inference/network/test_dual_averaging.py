@@ -35,13 +35,3 @@ def test_averaged_step_is_steadier_than_the_last_under_noise():
     averaged = np.std([math.log(s.final / expected) for s in states])
     assert averaged < last
     assert averaged < 0.1
-
-
-def test_step_grows_while_everything_is_accepted_and_shrinks_while_nothing_is():
-    start = dual_averaging(0.1)
-    grown = start
-    shrunk = start
-    for _ in range(20):
-        grown = grown.update(1.0)
-        shrunk = shrunk.update(0.0)
-    assert shrunk.step < 0.1 < grown.step

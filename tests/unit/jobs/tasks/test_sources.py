@@ -214,10 +214,3 @@ def test_delete_removes_the_folder_unless_somebody_works_with_it(home):
         jobs.request_cancel(WS, user.id)
     delete_source(jobs, library, WS, job.subject)
     assert sources_by_id(home, WS) == {} and not home.source_folder(job.subject).exists()
-
-
-def test_source_with_a_damaged_folder_is_listed_with_its_problem(home):
-    job = ended(home, submitted(home))
-    (home.source_folder(job.subject) / "manifest.json").write_text("{ no")
-    source = sources_by_id(home, WS)[job.subject]
-    assert source.card == {} and "Train it again; runs made with it are safe." in source.problem

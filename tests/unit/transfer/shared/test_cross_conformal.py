@@ -78,10 +78,12 @@ def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(
     x = target.features.copy()
     method = get_method(name)
     x[:, 2] = 0.0
-    others = {"gaussian_process": {"restarts": 0}, "target_only": {"training": {"max_epochs": 20}}}
-    settings = (SETTINGS | others)[name]
+    settings = SETTINGS | {
+        "gaussian_process": {"restarts": 0},
+        "target_only": {"training": {"max_epochs": 20}},
+    }
     posterior = method.fit(
-        source_of(), TargetData(x, target.gaps_eV), method.configure(settings), Fitting(0)
+        source_of(), TargetData(x, target.gaps_eV), method.configure(settings[name]), Fitting(0)
     )
     new = x.copy()
     new[:, 2] = 50.0
