@@ -42,7 +42,7 @@ def number_of_gaps(n: int) -> Callable[[Path], None]:
     return check
 
 
-def refused_with(*words: str) -> Callable[[Path], None]:
+def labels_refused(*words: str) -> Callable[[Path], None]:
     """Return a check that a table is refused with these words."""
 
     def check(path: Path) -> None:
@@ -72,13 +72,13 @@ def check_frame_without_a_gap(path: Path) -> None:
 
 
 LABELS: dict[str, Callable[[Path], None]] = {
-    "200_id_prop_no_header.csv": refused_with("no header"),
+    "200_id_prop_no_header.csv": labels_refused("no header"),
     "201_excel_sep_line.csv": number_of_gaps(5),
     "202_E_g_header.csv": number_of_gaps(5),
     "203_mp_id_header.csv": number_of_gaps(5),
     "204_excel_na_words.csv": check_table_with_empty_cells,
-    "205_gap_no_unit.csv": refused_with("--unit eV", "page"),
-    "206_two_gaps.csv": refused_with("--column"),
+    "205_gap_no_unit.csv": labels_refused("--unit eV", "page"),
+    "206_two_gaps.csv": labels_refused("--column"),
     "210_key_unit_hartree.extxyz": check_gaps_in_hartree,
     "212_nan_gap.extxyz": check_frame_without_a_gap,
 }

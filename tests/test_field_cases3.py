@@ -14,8 +14,8 @@ import pytest
 from bandgap.calculations import read_calculations
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
-from bandgap.foundation.errors import InputError
 from bandgap.structures import StructureRecord, read_paths
+from tests.test_field_cases import labels_refused
 from tests.unit.structures.test_operators import density
 
 pytestmark = pytest.mark.data
@@ -70,17 +70,6 @@ def has_gaps(key: str, *ids: str) -> Check:
     def check(path: Path) -> None:
         gaps = labels_from_info(usable_records(path, ids), key, unit="eV")
         assert gaps.min() == 0 and gaps.max() == 5
-
-    return check
-
-
-def labels_refused(*words: str) -> Check:
-    """Return a check that a table of gaps is refused with these words."""
-
-    def check(path: Path) -> None:
-        with pytest.raises(InputError) as error:
-            read_labels(path)
-        assert [word for word in words if word not in str(error.value)] == []
 
     return check
 

@@ -17,6 +17,7 @@ from bandgap.research.stochastic_gradient.samplers import CONFIGS, algorithm_of
 from bandgap.research.stochastic_gradient.schedules import Cyclical, Stepwise
 from tests.research.stochastic_gradient.linear_laws import WholeTarget
 from tests.research.stochastic_gradient.test_gradients import logistic
+from tests.unit.inference.network.test_checkpoints import Killed, ended_after
 
 CHAINS = 4
 DIM = 3
@@ -87,18 +88,6 @@ def test_chain_at_an_impossible_position_has_diverged():
     assert info.divergences == 1 and list(info.chains) == running
     assert (draws.recorded == full.recorded[running]).all()
     assert info.warnings[-1].kind == "diverged"
-
-
-class Killed(RuntimeError):
-    """Stands for a power cut."""
-
-
-def ended_after(iterations, error):
-    def progress(update):
-        if update.done >= iterations:
-            raise error("gone")
-
-    return progress
 
 
 @every_sampler

@@ -1,5 +1,6 @@
 """Fixtures that call the command line: in this process, or in a separate one for exit codes."""
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,10 @@ def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
     ]
     path.write_text("".join(frames), encoding="utf-8")
     return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 @pytest.fixture(scope="session")

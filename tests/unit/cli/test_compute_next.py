@@ -1,6 +1,5 @@
 """`bandgap compute-next`: the ranked list as a CSV, with unranked structures at its end."""
 
-import csv
 import json
 import zipfile
 from pathlib import Path
@@ -9,7 +8,7 @@ import ase.io
 import pytest
 
 from bandgap.structures import read_paths
-from tests.unit.cli.conftest import WATER, Run
+from tests.unit.cli.conftest import WATER, Run, rows_of
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_file_with_a_warning_on_its_content_is_last_and_has_no_rank(
     assert ranked.exit_code == 0, ranked.output
     assert "3 of 3 structures ranked by" in ranked.stdout
     assert "1 structures have a warning on the content of the file and no rank" in ranked.stderr
-    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    rows = rows_of(out)
     assert [row["rank"] for row in rows] == ["1", "2", "3", ""]
     assert {row["id"] for row in rows[:3]} == {"new-0", "new-1", "new-2"} and rows[3][
         "id"
@@ -57,13 +56,13 @@ def test_ranked_structures_are_written_to_folders_named_after_their_ids(
     result = run("compute-next", *words, "--structures-out", archive, "--structures-format", form)
     assert result.exit_code == 0, result.output
     assert f"2 structures, each in a folder, written to {archive}" in result.stdout
-    ranked = [row["id"] for row in csv.DictReader(out.read_text().splitlines()) if row["rank"]]
+    ranked = [row["id"] for row in rows_of(out) if row["rank"]]
     with zipfile.ZipFile(archive) as members:
         assert members.namelist() == ["structures.csv", *(f"{id}/{file}" for id in ranked)]
         members.extractall(tmp_path / "unpacked")
     record = read_paths([tmp_path / "unpacked" / ranked[0] / file])[0]
     assert record.formula == "H2O"
-    rows = list(csv.DictReader((tmp_path / "unpacked/structures.csv").read_text().splitlines()))
+    rows = rows_of(tmp_path / "unpacked/structures.csv")
     assert [row["folder"] for row in rows] == ranked
 
 
@@ -75,11 +74,11 @@ def test_window_ranks_by_its_probability_which_is_that_of_predict(
     assert ranked.exit_code == 0, ranked.output
     assert "3 of 3 structures ranked by best chance of the window" in ranked.stdout
     assert "Expected in 6 to 7.5 eV: " in ranked.stdout
-    chances = {row["id"]: row["p_window"] for row in read(tmp_path / "next.csv")}
+    chances = {row["id"]: row["p_window"] for row in rows_of(tmp_path / "next.csv")}
     assert list(chances.values())[:3] == sorted(list(chances.values())[:3], reverse=True)
     predicted = run("predict", *words, tmp_path / "predictions.csv")
     assert predicted.exit_code == 0, predicted.output
-    table = read(tmp_path / "predictions.csv")
+    table = rows_of(tmp_path / "predictions.csv")
     assert {row["id"]: row["p_window"] for row in table} == chances
     assert {row["window"] for row in table} == {"6:7.5"}
     without = run("compute-next", *words[:4], "--rank-by", "chance", "--out", tmp_path / "no.csv")
@@ -101,15 +100,11 @@ def test_structures_of_the_run_leave_the_rank_and_predict_says_so(
     ranked = run("compute-next", *words, tmp_path / "next.csv")
     assert "3 of 3 structures ranked by" in ranked.stdout, ranked.output
     assert f"as the gap is known: {n_learned + n_tested}." in ranked.stderr
-    assert not any("copy" in row["id"] for row in read(tmp_path / "next.csv"))
+    assert not any("copy" in row["id"] for row in rows_of(tmp_path / "next.csv"))
     predicted = run("predict", *words, tmp_path / "predictions.csv")
     assert f"{n_learned} structures are some that the run learned from" in predicted.stderr
     told_ids = {
-        row["id"] for row in read(tmp_path / "predictions.csv") if "as water-" in row["problem"]
+        row["id"] for row in rows_of(tmp_path / "predictions.csv") if "as water-" in row["problem"]
     }
     learned_ids = {id_.replace("water", "copy") for id_ in manifest["split"]["train"]}
     assert told_ids == learned_ids and n_learned + n_tested == len(frames)
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))

@@ -1,6 +1,5 @@
 """`bandgap propose`: the table, the molecules, known ones marked, and what is refused."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +14,7 @@ from rdkit.Chem import CanonSmiles
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.proposals.chemistry import embedded_atoms
 from bandgap.structures import read_paths
-from tests.unit.cli.conftest import Run, commands_in
+from tests.unit.cli.conftest import Run, commands_in, rows_of
 
 RINGS = ("c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "c1cc[nH]c1", "c1cnccn1")
 ENDS = ("C", "O", "F", "N#C")
@@ -49,10 +48,6 @@ def organic_run(molecules: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         )
     assert result.exit_code == 0, result.output
     return folder
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def test_mutations_are_ranked_written_and_read_back(

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +23,7 @@ from bandgap.jobs.dashboard import (
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import JobStore
+from tests.unit.jobs.test_worker import wait_for
 
 
 def test_free_port_passes_over_a_taken_one() -> None:
@@ -162,13 +162,6 @@ def test_second_dashboard_on_a_data_directory_says_so_and_ends(tmp_path: Path) -
     assert f"Another worker serves {tmp_path} already" in text
     assert "The worker cannot start; its last line above says why." in text
     assert lock.holds(store.database, "the first")
-
-
-def wait_for(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 def lives(pid: int) -> bool:

@@ -17,6 +17,7 @@ from bandgap.jobs.kinds import KINDS
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.tasks import TASKS
 from tests.unit.jobs.changed_start import staying_start_up
+from tests.unit.jobs.test_worker import wait_for
 
 WS = str(uuid.uuid4())
 
@@ -57,7 +58,7 @@ def test_job_process_writes_the_stacks_of_its_threads_to_stderr_on_sigusr1(
     )
     process.start()
     try:
-        wait_until(lambda: store.has_ended(job.id))
+        wait_for(lambda: store.has_ended(job.id), within_s=60.0)
         assert process.is_alive(), "the thread of the start-up module keeps it"
 
         def has_stacks() -> bool:
@@ -68,18 +69,11 @@ def test_job_process_writes_the_stacks_of_its_threads_to_stderr_on_sigusr1(
             n_threads = stacks.count("most recent call first")  # main, start-up module, parent
             return n_threads >= 3 and "in _shutdown" in stacks and "in _end_with_parent" in stacks
 
-        wait_until(has_stacks)
+        wait_for(has_stacks, within_s=60.0)
         assert process.is_alive()
     finally:
         process.kill()
         process.join()
-
-
-def wait_until(condition, *, within_s=60.0):
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are set on Linux")

@@ -24,6 +24,7 @@ from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KEYS
 from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.sources.stored_extras import packed, unpacked
+from tests.storing import edit_manifest
 
 VARIATIONAL = tuple(
     VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1)
@@ -80,13 +81,6 @@ def relative_error(params, expected):
         float((params[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30))
         for n, v in expected.items()
     )
-
-
-def edit_manifest(folder, change):
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    change(manifest)
-    path.write_text(json.dumps(manifest))
 
 
 def test_trained_source_has_feature_statistics_and_fisher_information(source_folder):

@@ -16,6 +16,7 @@ from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.stored import load_run
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
+from tests.storing import edit_manifest
 from tests.transfers import transfer_labelled
 
 METHOD = {"method": "fine_tune", "settings": {"training": {"max_epochs": 5}}, "device": "cpu"}
@@ -38,13 +39,6 @@ def run_folder(source_folder, world, tmp_path_factory):
 @pytest.fixture
 def run_copy(run_folder, tmp_path):
     return Path(shutil.copytree(run_folder, tmp_path / "run"))
-
-
-def edit_manifest(folder, change):
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    change(manifest)
-    path.write_text(json.dumps(manifest))
 
 
 def edit_tensors(path, change):

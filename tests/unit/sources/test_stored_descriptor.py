@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -11,21 +10,12 @@ from bandgap.descriptors import DescriptorConfig, featurize, n_features
 from bandgap.descriptors.block_settings import GraphBody
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import ArtifactError
-from bandgap.networks.graph_config import GraphConfig
 from bandgap.sources.stored_descriptor import GRAPH, load_descriptor, save_descriptor
+from tests.unit.descriptors import test_graphs
 from tests.unit.descriptors.samples import crystal, ethanol, record
 
-CONFIG = GraphConfig(("H", "C", "N", "O"), cutoff_angstrom=3.5, width=4, hidden=6)
-
-
-@pytest.fixture(scope="module")
-def body() -> GraphBody:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip("torch_geometric.nn")
-    from bandgap.networks.megnet import new_megnet
-
-    return GraphBody.of(CONFIG, new_megnet(CONFIG, seed=0).state_dict())
+CONFIG = test_graphs.CONFIG
+body = test_graphs.body
 
 
 def test_weights_are_a_separate_file_and_give_the_same_vectors(body, tmp_path):

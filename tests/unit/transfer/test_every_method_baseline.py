@@ -7,22 +7,16 @@ from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import BaselinePosterior
 from bandgap.predictions.mixtures import mixture_quantiles
-from bandgap.sources.training import train_source
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.method import Fitting
 from tests.storing import read_again
+from tests.unit.transfer import test_every_method
 from tests.unit.transfer.method_settings import BRIEF, each_of
-from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, rows_of, truth
+from tests.unit.transfer.test_every_method import P, rows_of, truth
 
 WITHOUT_LEVELS = {name: method for name, method in METHODS.items() if not method.levels}
 every_other_method = pytest.mark.parametrize("method", WITHOUT_LEVELS.values(), ids=WITHOUT_LEVELS)
-
-
-@pytest.fixture(scope="module")
-def source():
-    features, gaps = rows_of(300, seed=0)
-    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
-    return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
+source = test_every_method.source
 
 
 def rows_with_baseline(n, *, seed, noise=0.2):

@@ -8,6 +8,7 @@ import torch
 
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import point_estimate_scales
+from bandgap.inference.network.scales import Scales
 from bandgap.inference.network.whitened_network import (
     Layers,
     WhitenedNetwork,
@@ -103,6 +104,15 @@ def state_of(*rows):
     """Return states (chain, 1 + L) from rows of log t, log sigma and w, with c = softmax(w)."""
     values = torch.tensor(rows, dtype=torch.float64)
     return torch.cat([values[:, 1:2], values[:, :1] + torch.log_softmax(values[:, 2:], -1)], 1)
+
+
+def draws_of(prior, n=4000, seed=0):
+    return prior.draw(n, generator=torch.Generator().manual_seed(seed))
+
+
+def scales_at(at):
+    """Return the scales at rows of log s_1^2, log s_2^2, log s_3^2 = log rho and log sigma."""
+    return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
 
 def slope(function, at, *, e=1e-6):

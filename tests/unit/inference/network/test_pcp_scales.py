@@ -7,7 +7,7 @@ from scipy import stats
 
 from bandgap.inference.network.pcp_scales import point_estimate_scales, variational_scales
 from bandgap.priors import penalized_complexity as pcp
-from tests.unit.inference.network.problems import CPU
+from tests.unit.inference.network.problems import CPU, draws_of
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 ALPHA = torch.from_numpy(
@@ -26,10 +26,6 @@ def variational_of(*, lam=1.0):
 
 def weights_of(state):
     return torch.softmax(state[:, 1:], -1)
-
-
-def draws_of(prior, n=4000, seed=0):
-    return prior.draw(n, generator=torch.Generator().manual_seed(seed))
 
 
 def test_layer_weights_of_draws_are_dirichlet():

@@ -17,7 +17,7 @@ from bandgap.inference.network.whitened_network import (
     whiten,
 )
 from bandgap.research.shared.scaled_network import whiten_scaled
-from tests.unit.inference.network.problems import CPU, draw_z, plain, raw, sds_of, slope
+from tests.unit.inference.network.problems import CPU, draw_z, plain, raw, scales_at, sds_of, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 SIGMA = torch.tensor([0.5, 1.3], dtype=torch.float64)
@@ -91,9 +91,6 @@ def test_gradient_by_z_is_that_of_automatic_differentiation(hidden):
 def test_scale_gradient_is_that_of_central_differences():
     _, _, _, _, net = problem_of()
     z = draw_z(net, 2)
-
-    def scales_at(at):
-        return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
     at = torch.tensor([[0.5, 0.1, 1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
     scales = scales_at(at)

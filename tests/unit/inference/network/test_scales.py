@@ -10,7 +10,7 @@ from scipy import stats
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import point_estimate_scales, variational_scales
 from bandgap.inference.network.scales import ScaleGradient
-from tests.unit.inference.network.problems import CPU, slope
+from tests.unit.inference.network.problems import CPU, draws_of, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 ALPHA = torch.from_numpy(
@@ -28,10 +28,6 @@ PRIORS = {
 }
 every_prior = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
 FREE = {name: prior for name, prior in PRIORS.items() if prior.scales_are_free}
-
-
-def draws_of(prior, n=4000, seed=0):
-    return prior.draw(n, generator=torch.Generator().manual_seed(seed))
 
 
 @every_prior

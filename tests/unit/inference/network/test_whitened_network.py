@@ -16,7 +16,7 @@ from bandgap.inference.network.whitened_network import (
     scale_gradient,
     whiten,
 )
-from tests.unit.inference.network.problems import CPU, draw_z, network, plain, raw, slope
+from tests.unit.inference.network.problems import CPU, draw_z, network, plain, raw, scales_at, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 SIGMA = torch.tensor([0.5, 1.3], dtype=torch.float64)
@@ -148,9 +148,6 @@ def test_scale_gradient_is_that_of_central_differences():
     """By log s_l^2 of the sampled layers, log rho and log sigma, each with the others fixed."""
     net = network(7, 5)
     z = draw_z(net, 2)
-
-    def scales_at(at):
-        return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
     at = torch.tensor([[-1.5, -0.6, -1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
     scales = scales_at(at)
