@@ -19,7 +19,6 @@ Floats = NDArray[np.float64]
 # (operation, 3, 4): rotation, and translation in fractions of the cell.
 Operations = NDArray[np.float64]
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
-_SAME = 0.02  # largest difference of equal translations, which are multiples of 1/24
 # A symbol with its setting, after a colon or as a letter of ICSD at the end.
 _SETTING = re.compile(
     r"(?P<symbol>.*?\S)(?:\s*:\s*(?P<code>[12HR])|\s+(?P<letter>[SZHR]))", re.IGNORECASE
@@ -138,65 +137,36 @@ def check_operations(operations: Operations, cell: UnitCell, *, origin: str) -> 
 def check_group(operations: Operations, *, origin: str) -> None:
     """Raise Unreadable if the operators are no group, up to lattice vectors.
 
-    The cell lacks atoms if one of a group is missing. Every operator is multiplied by operators
-    that generate the group; their products must be listed. `origin` is as in `check_operations`.
+    The cell lacks atoms if one of a group is missing. Operators that generate the group are
+    multiplied; their products must be listed. `origin` is as in `check_operations`.
     """
-    n = len(operations)
-    order = np.argsort(_rotation_codes(operations[:, :, :3]), kind="stable")
-    ordered = operations[order]
-    identity = np.eye(3, 4)[None]
-    (at_identity,) = _places_of(identity, ordered)
-    if at_identity < 0:
+    listed = {_triplet(operation) for operation in operations}
+    group = {"x,y,z"}
+    if not group <= listed:
         raise Unreadable(
-            f"the {n:,} symmetry operators {origin} lack the identity x,y,z. List all operators, or"
-            " export all atoms of the cell in P 1."
+            f"the {len(listed):,} symmetry operators {origin} lack the identity x,y,z. List all"
+            " operators, or export all atoms of the cell in P 1."
         )
-    is_generated = np.zeros(n, dtype=bool)
-    is_generated[at_identity] = True
-    places: list[NDArray[np.intp]] = []  # of the products with each generator
-    while not is_generated.all():
-        generator = ordered[int(np.argmin(is_generated))]
-        products = np.empty_like(ordered)
-        products[:, :, :3] = ordered[:, :, :3] @ generator[:, :3]
-        products[:, :, 3] = ordered[:, :, :3] @ generator[:, 3] + ordered[:, :, 3]
-        places.append(_places_of(products, ordered))
-        if (places[-1] < 0).any():
-            other = ordered[int(np.argmin(places[-1]))]
-            raise Unreadable(
-                f"the {n:,} symmetry operators {origin} are no group: {_triplet(other)} after"
-                f" {_triplet(generator)} gives an operator that is missing. List all operators,"
-                " those with centring translations too, or export all atoms of the cell in P 1."
-            )
-        n_generated = 0
-        while n_generated < np.count_nonzero(is_generated):
-            n_generated = int(np.count_nonzero(is_generated))
-            for place in places:
-                is_generated[place[is_generated]] = True
-
-
-def _places_of(operations: Operations, ordered: Operations) -> NDArray[np.intp]:
-    """Return the index (operation,) of equal operators in a list ordered by rotation, else -1."""
-    codes = _rotation_codes(operations[:, :, :3])
-    ordered_codes = _rotation_codes(ordered[:, :, :3])
-    start = np.searchsorted(ordered_codes, codes)
-    places = np.full(len(operations), -1, dtype=np.intp)
-    for repeat in range(int(np.unique(ordered_codes, return_counts=True)[1].max())):
-        candidate = np.minimum(start + repeat, len(ordered) - 1)
-        difference = operations[:, :, 3] - ordered[candidate, :, 3]
-        is_near = (np.abs(difference - np.round(difference)) < _SAME).all(axis=1)
-        is_equal = is_near & (ordered_codes[candidate] == codes)
-        places[is_equal] = candidate[is_equal]
-    return places
-
-
-def _rotation_codes(rotations: Floats) -> NDArray[np.int64]:
-    """Return a number (operation,) for every rotation (operation, 3, 3), equal for equal ones.
-
-    Its entries are -1, 0 and 1 in all settings, and at most 9 in those of a supercell.
-    """
-    entries = np.clip(np.round(rotations), -9, 9).reshape(-1, 9).astype(np.int64) + 9
-    code: NDArray[np.int64] = entries @ 19 ** np.arange(9, dtype=np.int64)
-    return code
+    generators: list[gemmi.Op] = []
+    for triplet in sorted(listed):
+        if triplet in group:
+            continue
+        generators.append(gemmi.Op(triplet))
+        operators = [gemmi.Op(member) for member in sorted(group)]
+        while operators:
+            operator = operators.pop()
+            for generator in generators:
+                product = operator.combine(generator).wrap()
+                if product.triplet() not in listed:
+                    raise Unreadable(
+                        f"the {len(listed):,} symmetry operators {origin} are no group:"
+                        f" {operator.triplet()} after {generator.triplet()} gives an operator that"
+                        " is missing. List all operators, those with centring translations too, or"
+                        " export all atoms of the cell in P 1."
+                    )
+                if product.triplet() not in group:
+                    group.add(product.triplet())
+                    operators.append(product)
 
 
 def _misfit(operations: Operations, cell: UnitCell) -> int | None:
