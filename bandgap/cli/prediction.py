@@ -32,7 +32,7 @@ from bandgap.cli.prediction_table import (
 )
 from bandgap.cli.request_options import takes_engine, takes_labels, takes_request
 from bandgap.cli.zipped_run import takes_zipped_run
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, listed
 from bandgap.runs.requests import PredictRequest
 
 # Most structures that `predict` keeps in memory, predicts and writes in one piece: about a minute
@@ -321,7 +321,7 @@ def evaluate(
         tiny_error_warning,
     )
     from bandgap.evaluation.metrics import evaluate_gaussian
-    from bandgap.evaluation.predicted_gaps import listed, rows_with_gaps
+    from bandgap.evaluation.predicted_gaps import SHOWN, rows_with_gaps
     from bandgap.predictions.counting import LEARNED_FROM
     from bandgap.predictions.reading import read_predictions
     from bandgap.runs.companion import ids_learned_from
@@ -366,8 +366,8 @@ def evaluate(
     if learned_rows:
         print_note(
             f"{len(learned_rows):,} of these {len(rows):,} structures are some that the run learned"
-            f" from, or have their ids ({listed(learned_rows)}). Errors of new structures are"
-            " larger: leave these out."
+            f" from, or have their ids ({listed(learned_rows, SHOWN)}). Errors of new structures"
+            " are larger: leave these out."
         )
     if rows["interval"].iloc[0] == "credible":
         print_note(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.units import TO_EV, Unit, unit_of_name
-from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.foundation.errors import InputError, listed, printable, quoted
 from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
@@ -99,10 +99,9 @@ def gaps_from_numbers(
     gaps = np.asarray(values, dtype=np.float64) * TO_EV[unit]
     invalid = np.flatnonzero(~np.isnan(gaps) & ~((gaps >= 0.0) & (gaps <= LARGEST_GAP_EV)))
     if invalid.size:
-        examples = ", ".join(f"{ids[i]} ({values[i]:g})" for i in invalid[:_SHOWN])
-        more = f" and {invalid.size - _SHOWN:,} more" if invalid.size > _SHOWN else ""
+        examples = listed([f"{ids[i]} ({values[i]:g})" for i in invalid.tolist()], _SHOWN)
         raise InputError(
-            f"{name} in {unit} is not a band gap in {examples}{more}. Accepted: 0 to"
+            f"{name} in {unit} is not a band gap in {examples}. Accepted: 0 to"
             f" {LARGEST_GAP_EV:g} eV. Is it another quantity, or the wrong unit?"
         )
     return gaps
@@ -117,11 +116,10 @@ def large_gaps_warning(ids: Sequence[str], gaps_eV: Floats) -> str:
     rows = np.flatnonzero(gaps_eV > LARGEST_USUAL_GAP_EV)
     if not rows.size:
         return ""
-    examples = ", ".join(f"{ids[i]} ({gaps_eV[i]:.4g} eV)" for i in rows[:_SHOWN])
-    more = f" and {rows.size - _SHOWN:,} more" if rows.size > _SHOWN else ""
+    examples = listed([f"{ids[i]} ({gaps_eV[i]:.4g} eV)" for i in rows.tolist()], _SHOWN)
     verb = "gap is" if rows.size == 1 else "gaps are"
     return (
-        f"{rows.size:,} {verb} above {LARGEST_USUAL_GAP_EV:g} eV: {examples}{more}. Of solids only"
+        f"{rows.size:,} {verb} above {LARGEST_USUAL_GAP_EV:g} eV: {examples}. Of solids only"
         " those of helium and neon are as large. Is it another quantity, or the wrong unit?"
     )
 

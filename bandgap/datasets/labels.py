@@ -29,7 +29,7 @@ from bandgap.datasets.units import (
     words_of_name,
 )
 from bandgap.foundation.arguments import as_path, check_type
-from bandgap.foundation.errors import InputError, printable, quoted
+from bandgap.foundation.errors import InputError, listed, printable, quoted
 from bandgap.foundation.quantities import LARGEST_GAP_EV
 from bandgap.structures.draft import TABLE_NUMBER
 from bandgap.structures.ids import ID_KEYS
@@ -491,5 +491,4 @@ def _without_repeats(
 
 
 def _row_list(lines: list[str]) -> str:
-    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    return f"row{'s' if len(lines) > 1 else ''} {', '.join(lines[:_SHOWN])}{more}"
+    return f"row{'s' if len(lines) > 1 else ''} {listed(lines, _SHOWN)}"

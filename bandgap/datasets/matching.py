@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import InputError, printable
+from bandgap.foundation.errors import InputError, listed, printable
 from bandgap.structures.formats import BINARY_SUFFIXES, SUFFIXES
 
 _ENDINGS = re.compile(
@@ -174,14 +174,10 @@ def _groups(names: list[str], key: Key) -> dict[str, list[int]]:
 
 
 def _ambiguous(name: str, labels: list[int], structures: list[str]) -> str:
-    structure_names = ", ".join(structures[:_SHOWN]) + (
-        f" and {len(structures) - _SHOWN} more" if len(structures) > _SHOWN else ""
-    )
-    structure_names = printable(structure_names)
     labels_text = f"{len(labels)} labels" if len(labels) > 1 else "One label"
     return (
-        f"{labels_text} named {name!r} fit {structure_names}: not used. Give every structure a"
-        " different name."
+        f"{labels_text} named {name!r} fit {printable(listed(structures, _SHOWN))}: not used."
+        " Give every structure a different name."
     )
 
 

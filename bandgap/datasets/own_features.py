@@ -24,7 +24,7 @@ from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.foundation.arguments import as_path, described
 from bandgap.foundation.children import in_child
 from bandgap.foundation.config import from_dict
-from bandgap.foundation.errors import ConfigError, InputError, printable
+from bandgap.foundation.errors import ConfigError, InputError, listed, printable
 from bandgap.structures.ids import ID_KEYS
 from bandgap.structures.packed import PackedRecord
 from bandgap.structures.records import OwnRow, OwnTable, StructureRecord
@@ -318,5 +318,4 @@ def _check_unique(names: Sequence[str], name: str, what: str) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return printable(", ".join(names[:_SHOWN])) + more
+    return printable(listed(names, _SHOWN))

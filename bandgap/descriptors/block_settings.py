@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Interval
 
 from bandgap.foundation.config import STORED_ELSEWHERE, Settings
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import ConfigError, listed
 from bandgap.foundation.extras import install_command
 from bandgap.networks.graph_config import GraphConfig
 
@@ -97,8 +97,7 @@ class OwnColumns(Settings):
     @property
     def words(self) -> str:
         """The columns and the table as text."""
-        more = f" and {len(self.columns) - 3:,} more" if len(self.columns) > 3 else ""
-        return f"{', '.join(self.columns[:3])}{more}, as in {self.file}"
+        return f"{listed(self.columns, 3)}, as in {self.file}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, listed
 from bandgap.structures.formula import formula_units, parse_formula
 from bandgap.structures.records import StructureRecord
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 TOLERANCE_EV = 1e-5  # of a mean outside its interval: tables have six decimals
-_SHOWN = 3
+SHOWN = 3
 
 
 def rows_with_gaps(
@@ -52,8 +52,8 @@ def rows_with_gaps(
     rows_of = Counter(numbers[numbers >= 0].tolist())
     if repeated := [records[i].id for i, n in rows_of.items() if n > 1]:
         raise InputError(
-            f"structures with several rows: {len(repeated):,} ({listed(repeated)}). Were two tables"
-            " put together? Give one row for each structure."
+            f"structures with several rows: {len(repeated):,} ({listed(repeated, SHOWN)}). Were two"
+            " tables put together? Give one row for each structure."
         )
     is_predicted = np.isfinite(table["mean_eV"].to_numpy(dtype=float))
     usable = np.flatnonzero((numbers >= 0) & is_predicted & np.isfinite(gaps_eV[numbers]))
@@ -69,8 +69,8 @@ def rows_with_gaps(
         ]
         sentences.append(
             f"Left out, because the prediction with the id is of another formula: "
-            f"{len(differing):,} of {usable.size:,} ({listed(examples)}). Are these the ids of the"
-            " predicted structures?"
+            f"{len(differing):,} of {usable.size:,} ({listed(examples, SHOWN)}). Are these the ids"
+            " of the predicted structures?"
         )
         usable = np.setdiff1d(usable, differing)
     if not usable.size:
@@ -86,20 +86,14 @@ def rows_with_gaps(
     without_row = np.setdiff1d(np.flatnonzero(np.isfinite(gaps_eV)), numbers[is_predicted])
     if without_row.size:
         ids = [records[i].id for i in without_row]
-        sentences.append(f"Known gaps without a prediction: {len(ids):,} ({listed(ids)}).")
+        sentences.append(f"Known gaps without a prediction: {len(ids):,} ({listed(ids, SHOWN)}).")
     rows = table.iloc[usable]
     if outside := _outside_their_intervals(rows):
         sentences.append(
-            f"Means outside of their own intervals: {len(outside):,} ({listed(outside)}). Was the"
-            " table changed?"
+            f"Means outside of their own intervals: {len(outside):,} ({listed(outside, SHOWN)})."
+            " Was the table changed?"
         )
     return rows, gaps_eV[numbers[usable]], sentences
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _has_formula(record: StructureRecord, formula: str) -> bool:

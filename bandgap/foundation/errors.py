@@ -1,6 +1,7 @@
 """Errors that the library raises: messages say what was found, where, and what is accepted."""
 
 import re
+from collections.abc import Sequence
 
 
 class BandgapError(Exception):
@@ -41,6 +42,16 @@ def quoted(text: str) -> str:
     if not clean:
         return "nothing"
     return repr(clean if len(clean) <= 40 else clean[:37] + "...")
+
+
+def listed(names: Sequence[str], n_shown: int, *, separator: str = ", ") -> str:
+    """Return the first names, and how many more there are.
+
+    >>> listed(["Si", "Ge", "Sn"], 2)
+    'Si, Ge and 1 more'
+    """
+    more = f" and {len(names) - n_shown:,} more" if len(names) > n_shown else ""
+    return separator.join(names[:n_shown]) + more
 
 
 def reason_of(error: Exception) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from bandgap.datasets.gaps import distinct_levels, mixed_levels_warning
 from bandgap.foundation.damage import parse_json
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, listed
 from bandgap.jobs.home import Home, calculation_paths
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, StoredFile
@@ -44,12 +44,9 @@ class CalculationTable:
         problems = [self.level_warning] if self.level_warning else []
         doubtful = [row for row in self.usable_rows if self.columns["problem"][row]]
         if doubtful:
-            names = [str(self.columns["id"][row]) for row in doubtful[:_MAX_NAMES]]
-            more = f" and {len(doubtful) - _MAX_NAMES:,} more" if len(doubtful) > _MAX_NAMES else ""
+            names = listed([str(self.columns["id"][row]) for row in doubtful], _MAX_NAMES)
             first = self.columns["problem"][doubtful[0]]
-            problems.append(
-                f"Calculations with a remark: {', '.join(names)}{more}. The first: {first}."
-            )
+            problems.append(f"Calculations with a remark: {names}. The first: {first}.")
         return problems
 
 

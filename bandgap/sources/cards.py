@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bandgap.descriptors.growing import elements_beyond
+from bandgap.foundation.errors import listed
 
 # Instead of the name of a source, if there is none.
 NO_SOURCE: Final = "none"
@@ -35,7 +36,7 @@ def card_rows(
     """
     if card.get("n_structures") == 0:  # of `sources.no_source`
         return {"data": "none; the run learned from its labelled structures alone"}
-    data = _listed(list(card.get("data", ()))) or "not recorded"
+    data = listed(card.get("data", ()), _N_LISTED) or "not recorded"
     elements = " ".join(card.get("elements", ()))
     rows = {
         "data": f"{data} ({card.get('n_structures', 0):,} structures; {elements})",
@@ -160,7 +161,7 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     data = manifest["data"]
     n_all = len(left_out) + int(data["n_labelled"])
     was = "was" if len(left_out) == 1 else "were"
-    ids = _listed([str(entry["id"]) for entry in left_out])
+    ids = listed([str(entry["id"]) for entry in left_out], _N_LISTED)
     text = f"{len(left_out):,} of {n_all:,} labelled structures {was} left out: {ids}."
     lacking = Counter(symbol for entry in left_out for symbol in entry.get("elements") or ())
     if lacking:
@@ -176,12 +177,6 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     if problems:
         text += f" The first {'other ' if lacking else ''}one {problems[0]}"
     return text
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    n_more = len(names) - _N_LISTED
-    return ", ".join(names[:_N_LISTED]) + (f" and {n_more:,} more" if n_more > 0 else "")
 
 
 def _advice_on_new_elements(descriptor: Mapping[str, Any] | None, lacking: Iterable[str]) -> str:

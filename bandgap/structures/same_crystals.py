@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from bandgap.foundation.errors import listed
 from bandgap.structures.formula import reduced_formula
 from bandgap.structures.neighbours import cell_volume, complete_cell, with_images
 from bandgap.structures.records import Problem, Records, StructureRecord
@@ -84,14 +85,12 @@ def copies_sentence(ids: Sequence[str], groups: NDArray[np.int64]) -> str:
     if not repeated:
         return ""
     n = sum(map(len, repeated))
-    examples = "; ".join(" = ".join(names[:SHOWN]) for names in repeated[:SHOWN])
-    n_more = len(repeated) - SHOWN
-    more = f" and {n_more:,} more" if n_more > 0 else ""
+    examples = listed([" = ".join(names[:SHOWN]) for names in repeated], SHOWN, separator="; ")
     only = "one and the same" if len(repeated) == 1 else f"only {len(repeated):,} different ones"
     under = "under several ids" if len(repeated) == 1 else "each under several ids"
     return (
         f"{n:,} structures are {only}, {under}:"
-        f" {examples}{more}. They stay on one side of every split; delete all but one of each if"
+        f" {examples}. They stay on one side of every split; delete all but one of each if"
         " they are no separate measurements."
     )
 

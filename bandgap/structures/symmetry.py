@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import quoted
+from bandgap.foundation.errors import listed, quoted
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import chemical_element
 from bandgap.structures.neighbours import (
@@ -24,7 +24,7 @@ from bandgap.structures.unit_cells import UnitCell
 MERGE_ANGSTROM = 0.2
 OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) counts as 1
 _LARGEST_FRACTION = 1e4
-SHOWN_NAMES = 5  # number of atoms that a warning names
+_SHOWN_NAMES = 5  # number of atoms that a warning names
 ADVICE = (
     "Disordered structures are not supported; export one ordered component, or see the guide "
     "'Disordered crystals'."
@@ -155,8 +155,7 @@ def left_out(names: list[str], kind: str) -> list[str]:
     """Return the warning that these sites of a kind, such as "dummy atoms", were left out."""
     if not names:
         return []
-    further = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return [f"{kind} were left out: {', '.join(names[:SHOWN_NAMES])}{further}"]
+    return [f"{kind} were left out: {listed(names, _SHOWN_NAMES)}"]
 
 
 def expand(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bandgap.descriptors.blocks import Block
 from bandgap.descriptors.potentials import chgnet, sevennet
 from bandgap.descriptors.potentials.protocol import Potential
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import ConfigError, listed
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -93,11 +93,9 @@ def _obstacle_message(
 ) -> str:
     """Return the message on the structures `ids`, among all, that have unknown elements."""
     symbols = ", ".join(sorted(set().union(*unknown.values())))
-    n_more = len(ids) - _N_LISTED_IDS
-    more = f" and {n_more:,} more" if n_more > 0 else ""
     return (
         f"{potential.title} does not know {symbols} (in {len(ids):,} of {len(unknown):,} "
-        f"structures: {', '.join(ids[:_N_LISTED_IDS])}{more}). So that these can be learned from, "
+        f"structures: {listed(ids, _N_LISTED_IDS)}). So that these can be learned from, "
         "the descriptor does not contain its features. To have its features instead, leave these "
         f"structures out of the data; preset {potential.name} leaves them out too, and describes "
         "the others by its features only."
