@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bandgap.datasets.table import LabelledSet
-    from bandgap.descriptors import DescriptorConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
     from bandgap.structures.records import Records, Tally
@@ -291,17 +290,6 @@ def load_baseline(records: Records, name: str, *, table: Path | None = None) -> 
         )
         raise InputError(f"None of the {len(records):,} structures has a baseline by {where}.")
     return values
-
-
-def descriptor_of(preset: str | None, species: Sequence[str] | None) -> DescriptorConfig:
-    """Return the descriptor settings that --preset or --species names."""
-    from bandgap.descriptors import config_for
-
-    if (preset is None) == (species is None):
-        raise typer.BadParameter(
-            "give either --preset (such as oe62-16) or --species (such as H C N O)."
-        )
-    return config_for(preset=preset, species=species)
 
 
 def descriptor_cache() -> DescriptorCache:

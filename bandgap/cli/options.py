@@ -121,24 +121,6 @@ NewFeatures = Annotated[
         help="For a run with own features: table of its columns for the new structures.",
     ),
 ]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Descriptor with fixed settings, such as oe62-16. An unknown name lists all of them.",
-    ),
-]
-Species = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."
-    ),
-]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
 ]
-
-
-def species_list(text: str | None) -> list[str] | None:
-    """Split the value of --species at commas and spaces; None stays None."""
-    return text.replace(",", " ").split() if text else None

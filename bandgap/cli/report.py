@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from bandgap.cli.bars import duration
 from bandgap.evaluation.figure_labels import label
@@ -121,7 +122,7 @@ def print_figures(figures: Mapping[str, Any]) -> None:
 
 def print_table(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Text]],
     *,
     text_columns: Collection[str] = (),
     width: int | None = None,
@@ -129,7 +130,10 @@ def print_table(
     """Print a table; `text_columns` (default: the first) are aligned left, all others right."""
     left_columns = text_columns or columns[:1]
     table = Table(
-        *(Column(name, justify="left" if name in left_columns else "right") for name in columns),
+        *(
+            Column(name, overflow="fold", justify="left" if name in left_columns else "right")
+            for name in columns
+        ),
         box=None,
     )
     for row in rows:

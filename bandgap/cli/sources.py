@@ -14,7 +14,6 @@ from bandgap.cli.inputs import (
     LabelChoice,
     check_inputs,
     descriptor_cache,
-    descriptor_of,
     load_gaps,
     load_labelled,
     load_structures,
@@ -106,6 +105,7 @@ def train_sources(
     --snapshots add extras that some methods need to every output of every network, as in
     train-source; `bandgap source-extras` adds them to selected outputs.
     """
+    from bandgap.descriptors import config_for
     from bandgap.foundation.machine import set_threads
     from bandgap.networks.joint_training import JointTrainingConfig
     from bandgap.runs.source import source_config
@@ -124,7 +124,7 @@ def train_sources(
     unknown = sorted((set(levels_by_set) | set(licences_by_set)) - set(files))
     if unknown:
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
-    descriptor = descriptor_of(request.preset, request.species)
+    descriptor = config_for(preset=request.preset, species=request.species)
     widths = parsed_request(SourceRequest, {"hidden": hidden}).hidden
     request = request.changed(hidden=widths, variational_steps=VARIATIONAL_STEPS)
     with progress_bars() as progress:

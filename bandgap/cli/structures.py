@@ -12,12 +12,12 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import (
     descriptor_cache,
-    descriptor_of,
     load_structures,
     print_note,
     verdict_counts,
 )
-from bandgap.cli.request_options import takes_engine
+from bandgap.cli.request_options import takes_engine, takes_request
+from bandgap.runs.requests import SourceRequest
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -66,13 +66,13 @@ def check(
         raise typer.Exit(1)
 
 
+@takes_request(SourceRequest, only=("preset", "species", "n_jobs"))
 @takes_engine
 def featurize(
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="NPZ", help="File to write, ending in .npz.")],
-    preset: options.Preset = None,
-    species: options.Species = None,
-    jobs: options.Jobs = 1,
+    *,
+    request: SourceRequest,
 ) -> None:
     """Compute the MBTR descriptor of every structure and write a NumPy file.
 
@@ -81,9 +81,9 @@ def featurize(
     """
     import numpy as np
 
-    from bandgap.descriptors import feature_bytes, featurize, n_features
+    from bandgap.descriptors import config_for, feature_bytes, featurize, n_features
 
-    config = descriptor_of(preset, options.species_list(species))
+    config = config_for(preset=request.preset, species=request.species)
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")
     with progress_bars() as progress:
@@ -93,7 +93,7 @@ def featurize(
             f"{feature_bytes(config, len(records)) / 1e6:,.1f} MB."
         )
         computed = featurize(
-            records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+            records, config, cache=descriptor_cache(), n_jobs=request.n_jobs, progress=progress
         )
     problems = [
         "; ".join(filter(None, (record.problem, problem.text if problem else "")))
@@ -130,19 +130,14 @@ def _as_object(record: StructureRecord) -> dict[str, Any]:
 
 
 def _print_table(records: list[StructureRecord]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
     from rich.text import Text
+
+    from bandgap.cli.report import print_table
 
     styles = {"ready": "green", "warning": "yellow", "refused": "red"}
     names = ("file", "structure", "verdict", "formula", "atoms", "periodic", "problem")
-    columns = (
-        Column(name, overflow="fold", justify="right" if name == "atoms" else "left")
-        for name in names
-    )
-    table = Table(*columns, box=None)
-    for record in records:
-        table.add_row(
+    rows = (
+        (
             Text(record.file),
             Text(record.id),
             Text(record.status, style=styles[record.status]),
@@ -151,4 +146,6 @@ def _print_table(records: list[StructureRecord]) -> None:
             Text("yes" if record.periodic else "no"),
             Text(record.problem),
         )
-    Console().print(table)
+        for record in records
+    )
+    print_table(names, rows, text_columns={*names} - {"atoms"})

@@ -12,7 +12,6 @@ from bandgap.cli.inputs import (
     check_exist,
     check_inputs,
     descriptor_cache,
-    descriptor_of,
     load_labelled,
     print_note,
 )
@@ -91,6 +90,7 @@ def train_source(
 
     `bandgap transfer --source` starts from the folder that it writes.
     """
+    from bandgap.descriptors import config_for
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
 
@@ -109,7 +109,7 @@ def train_source(
 
         check_network(request)
     else:
-        descriptor_of(request.preset, request.species)
+        config_for(preset=request.preset, species=request.species)
     with progress_bars() as progress:
         if oe62 is None:
             data = load_labelled(structures, labels, progress=progress)
