@@ -15,7 +15,7 @@ from bandgap.descriptors.block_settings import GraphBody
 from bandgap.descriptors.blocks import Block
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
-from bandgap.structures.neighbours import close_vectors, complete_cell
+from bandgap.structures.neighbours import close_vectors_of
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -36,14 +36,7 @@ def graph_of(atoms: "Atoms", config: GraphConfig) -> "Graphs":
 
     from bandgap.networks.megnet import Graphs
 
-    pbc = (bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2]))
-    cell = complete_cell(np.asarray(atoms.cell.array, dtype=np.float64), pbc)
-    i, j, vectors = close_vectors(
-        np.asarray(atoms.positions, dtype=np.float64),
-        cell=cell,
-        pbc=pbc,
-        cutoff_angstrom=config.cutoff_angstrom,
-    )
+    i, j, vectors = close_vectors_of(atoms, config.cutoff_angstrom)
     lengths = np.linalg.norm(vectors, axis=1)
     neighbour = np.concatenate([i, j])
     atom = np.concatenate([j, i])

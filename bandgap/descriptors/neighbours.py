@@ -106,14 +106,9 @@ def weights(i: Indices, vectors: Floats) -> Floats:
 
 def _pairs(atoms: "Atoms") -> tuple[Indices, Indices, Floats]:
     """Return atoms i, ascending, neighbours j and vectors (pair, 3) of pairs within the cutoff."""
-    from bandgap.structures.neighbours import close_vectors
+    from bandgap.structures.neighbours import close_vectors_of
 
-    i, j, vectors = close_vectors(
-        np.asarray(atoms.positions),
-        cell=np.asarray(atoms.cell.array),
-        pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
-        cutoff_angstrom=CUTOFF_ANGSTROM,
-    )
+    i, j, vectors = close_vectors_of(atoms, CUTOFF_ANGSTROM)
     first = np.concatenate([i, j])
     second = np.concatenate([j, i])
     order = np.argsort(first, kind="stable")

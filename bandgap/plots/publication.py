@@ -92,10 +92,6 @@ def figure_numbers(fig: go.Figure) -> pd.DataFrame:
     tables = []
     for number, trace in enumerate(fig.data, start=1):
         series = _text(trace.name or f"series {number}")
-        if trace.type == "scatterternary":
-            columns = {"series": series, "a": trace.a, "b": trace.b, "c": trace.c}
-            tables.append(pd.DataFrame(columns))
-            continue
         values: dict[str, Any] = {x_name: _listed(trace.x), y_name: _listed(trace.y)}
         for name, bars in (("x", trace.error_x), ("y", trace.error_y)):
             if bars.array is not None:

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
+from scipy.spatial.transform import Rotation
 
 from bandgap.plots.elements import ball_diameter, colour_of, symbol_of
+from bandgap.structures.neighbours import bonded_groups
 from bandgap.structures.shapes import Shape
 
 MOST_ATOMS = 3_000  # of the repeated cells; more atoms are slow to draw
@@ -296,28 +299,16 @@ def _on_face(shape: Shape) -> NDArray[np.bool_]:
     return result
 
 
-def _network_atoms(shape: Shape) -> list[bool]:
+def _network_atoms(shape: Shape) -> NDArray[np.bool_]:
     """Return which atoms belong to a group of bonds that has no end."""
-    group = list(range(shape.numbers.size))
-
-    def root(atom: int) -> int:
-        while group[atom] != atom:
-            group[atom] = group[group[atom]]
-            atom = group[atom]
-        return atom
-
-    for first, second in shape.bonds.tolist():
-        group[root(first)] = root(second)
-    crossing = shape.bonds[shape.shifts.any(axis=1), 0].tolist()
-    endless = {root(atom) for atom in crossing}
-    return [root(atom) in endless for atom in range(len(group))]
+    _, group = bonded_groups(shape.numbers.size, shape.bonds[:, 0], shape.bonds[:, 1])
+    crossing = shape.bonds[shape.shifts.any(axis=1), 0]
+    return np.isin(group, group[crossing])
 
 
 def _polyhedra(
     chemistry: _Chemistry, images: list[Image], index: dict[Image, int], positions: Floats
 ) -> list[Polyhedron]:
-    from scipy.spatial import ConvexHull, QhullError
-
     polyhedra = []
     for image in images:
         if not chemistry.has_polyhedron[image[0]]:
@@ -357,16 +348,5 @@ def _view(shape: Shape) -> Floats:
     z = toward / np.linalg.norm(toward)
     x = right - (right @ z) * z
     x /= np.linalg.norm(x)
-    straight = np.stack([x, np.cross(z, x), z])
-    return np.asarray(_rotation(0, 0.22) @ _rotation(1, -0.28) @ straight, dtype=np.float64)
-
-
-def _rotation(axis: int, angle: float) -> Floats:
-    """Return the rotation (3, 3) about a coordinate axis by an angle in radians."""
-    matrix = np.eye(3)
-    first, second = (k for k in range(3) if k != axis)
-    sign = -1.0 if axis == 1 else 1.0
-    matrix[first, first] = matrix[second, second] = np.cos(angle)
-    matrix[first, second] = -sign * np.sin(angle)
-    matrix[second, first] = sign * np.sin(angle)
-    return matrix
+    tilt = Rotation.from_euler("yx", (-0.28, 0.22)).as_matrix()
+    return np.asarray(tilt @ np.stack([x, np.cross(z, x), z]), dtype=np.float64)

@@ -165,7 +165,6 @@ def bars(
     *,
     colour: str = "",
     thickness: float = 1.0,
-    cap: float = 0.0,
 ) -> dict[str, Any]:
     """Return error bars of points `middle` (n,) from `lower` to `upper`.
 
@@ -177,10 +176,10 @@ def bars(
         "symmetric": False,
         "array": high - centre,
         "arrayminus": centre - low,
+        "thickness": thickness,
+        "width": 0.0,
     }
-    return (
-        error_bars | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
-    )
+    return error_bars | ({"color": colour} if colour else {})
 
 
 def density(values: Floats, grid: Floats) -> Floats:

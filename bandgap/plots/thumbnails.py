@@ -3,10 +3,9 @@
 The picture contains numbers and the colours of elements, and no text of a file.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
 
 from bandgap.plots.elements import ball_diameter, colour_of
 from bandgap.plots.scenes import Polyhedron, Scene, cell_edges, scene_of
@@ -23,21 +22,13 @@ _CELL = "#7A8086"
 Floats = NDArray[np.float64]
 
 
-def thumbnail(shape: Shape, *, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """Return the picture of a structure with bonds and unit cell, on a transparent ground.
-
-    Parameters
-    ----------
-    shape
-        The structure.
-    width, height
-        Size in pixels.
-    """
-    return scene_picture(scene_of(shape), width=width, height=height)
+def thumbnail(shape: Shape) -> str:
+    """Return the picture of a structure with bonds and unit cell, on a transparent ground."""
+    return scene_picture(scene_of(shape), width=WIDTH, height=HEIGHT)
 
 
-def scene_picture(scene: Scene, *, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """Return the picture of a scene; see `thumbnail`."""
+def scene_picture(scene: Scene, *, width: int, height: int) -> str:
+    """Return the picture of a scene of this size in pixels; see `thumbnail`."""
     drawn_atoms = _shown_atoms(scene)
     ends = cell_edges(scene.cell, scene.pbc, scene.repeats) @ scene.view.T
     positions = scene.positions @ scene.view.T
@@ -107,35 +98,12 @@ def _polyhedron(
     scene: Scene, polyhedron: Polyhedron, centres: list[list[int]], depth: list[float]
 ) -> tuple[float, str]:
     """Return depth and outline of a polyhedron, which is behind its centre."""
-    corners = [(centres[atom][0], centres[atom][1]) for atom in polyhedron.corners]
-    points = " ".join(f"{x},{y}" for x, y in outline(corners))
+    hull = ConvexHull(scene.positions[polyhedron.corners] @ scene.view[:2].T)
+    outline = (centres[atom] for atom in polyhedron.corners[hull.vertices])
+    points = " ".join(f"{x},{y}" for x, y in outline)
     colour = colour_of(int(scene.numbers[polyhedron.centre]))
     style = f'fill="{colour}" fill-opacity=".3" stroke="{colour}" stroke-width="4"'
     return depth[polyhedron.centre] - 0.01, f'<polygon points="{points}" {style}/>'
-
-
-def outline(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the corners of the convex hull of points, in order.
-
-    Reference: Andrew, Information Processing Letters 9, 216 (1979).
-
-    >>> outline([(0, 0), (2, 0), (1, 1), (2, 2), (0, 2)])
-    [(0, 0), (2, 0), (2, 2), (0, 2)]
-    """
-    ordered = sorted(set(points))
-    return _half_outline(ordered) + _half_outline(ordered[::-1])
-
-
-def _half_outline(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    half: list[tuple[int, int]] = []
-    for x, y in points:
-        while len(half) > 1:
-            (a, b), (c, d) = half[-2:]
-            if (c - a) * (y - b) > (d - b) * (x - a):
-                break
-            half.pop()
-        half.append((x, y))
-    return half[:-1]
 
 
 def _sticks(

@@ -21,7 +21,8 @@ from bandgap.foundation.damage import DAMAGE, MAX_JSON_BYTES, parse_json
 from bandgap.storage.arrays import damaged_file, save_arrays
 from bandgap.storage.stored_fields import WORDS
 from bandgap.structures import StructureRecord
-from bandgap.structures.bonds import bonded_groups, bonds
+from bandgap.structures.bonds import bonds
+from bandgap.structures.neighbours import bonded_groups
 
 KEYS = "known.safetensors"
 # Rounds of refinement: a colour then depends on the surroundings up to 24 bonds away.

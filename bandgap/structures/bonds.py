@@ -4,10 +4,8 @@ import numpy as np
 from ase import Atoms
 from ase.data import covalent_radii
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from bandgap.structures.neighbours import close_pairs
+from bandgap.structures.neighbours import bonded_groups, close_vectors_of
 
 BOND = 1.25  # largest bond length divided by the sum of the covalent radii
 
@@ -17,26 +15,14 @@ Indices = NDArray[np.intp]
 def bonds(atoms: Atoms) -> tuple[Indices, Indices]:
     """Return the atoms i < j (bond,) of every bond, without bonds of an atom to its own image."""
     radii = BOND * covalent_radii[np.asarray(atoms.numbers)]
-    i, j, distances = close_pairs(
-        np.asarray(atoms.positions),
-        cell=np.asarray(atoms.cell.array),
-        pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
-        cutoff_angstrom=2.0 * float(radii.max()),
-    )
-    bonded = (distances < radii[i] + radii[j]) & (i != j)
+    i, j, vectors = close_vectors_of(atoms, 2.0 * float(radii.max()))
+    bonded = (np.linalg.norm(vectors, axis=1) < radii[i] + radii[j]) & (i != j)
     return i[bonded], j[bonded]
 
 
 def molecules(atoms: Atoms) -> tuple[int, Indices]:
     """Return the number of bonded groups of atoms, and the group of every atom (n,)."""
     return bonded_groups(len(atoms), *bonds(atoms))
-
-
-def bonded_groups(n_atoms: int, i: Indices, j: Indices) -> tuple[int, Indices]:
-    """Return the number of groups of atoms with these bonds, and the group of every atom (n,)."""
-    graph = coo_array((np.ones(len(i)), (i, j)), shape=(n_atoms, n_atoms))
-    count, group = connected_components(graph, directed=False)
-    return int(count), np.asarray(group, dtype=np.intp)
 
 
 def molecule_sizes(atoms: Atoms, *, largest: int) -> NDArray[np.int64]:

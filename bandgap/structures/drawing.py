@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from bandgap.structures.bonds import BOND
 from bandgap.structures.formula import GRAMS_PER_CM3
-from bandgap.structures.neighbours import close_vectors, complete_cell
+from bandgap.structures.neighbours import close_vectors_of, complete_cell
 from bandgap.structures.records import StructureRecord
 from bandgap.structures.shapes import Shape
 
@@ -26,11 +26,11 @@ def shape_of(record: StructureRecord) -> Shape | None:
         return None
     numbers = np.asarray(record.atoms.numbers)
     cell = np.asarray(record.atoms.cell.array, dtype=np.float64)
-    pbc = (bool(record.atoms.pbc[0]), bool(record.atoms.pbc[1]), bool(record.atoms.pbc[2]))
+    pbc = np.array(record.atoms.pbc)
     radii = BOND * covalent_radii[numbers]
     reach = max(CONTACT_ANGSTROM, 2.0 * float(radii.max()))
     positions = np.asarray(record.atoms.positions, dtype=np.float64)
-    i, j, vectors = close_vectors(positions, cell=cell, pbc=pbc, cutoff_angstrom=reach)
+    i, j, vectors = close_vectors_of(record.atoms, reach)
     distances = np.linalg.norm(vectors, axis=1)
     bonded = distances < radii[i] + radii[j]
     count, group, molecule_positions = _molecules(positions, i[bonded], j[bonded], vectors[bonded])
@@ -45,7 +45,7 @@ def shape_of(record: StructureRecord) -> Shape | None:
         molecule_positions,
         np.where(network[group], np.arange(len(numbers)) + count, group),
         full,
-        np.array(pbc),
+        pbc,
     )
     shifts = _shifts(molecule_positions, i, j, vectors, full)
     is_contact = (group[i] != group[j]) | (shifts.any(axis=1) & ~network[group[i]])
@@ -55,8 +55,8 @@ def shape_of(record: StructureRecord) -> Shape | None:
     return Shape(
         numbers=numbers.astype(np.uint8),
         positions=molecule_positions,
-        cell=np.where(np.array(pbc)[:, None], cell, 0.0),
-        pbc=np.array(pbc),
+        cell=np.where(pbc[:, None], cell, 0.0),
+        pbc=pbc,
         bonds=np.stack([i[bonded], j[bonded]], axis=1).astype(np.uint16),
         shifts=np.clip(shifts[bonded], -127, 127).astype(np.int8),
         density_g_cm3=(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from bandgap.structures.bonds import BOND
-from bandgap.structures.neighbours import close_vectors
+from bandgap.structures.neighbours import close_vectors_of
 
 # fmt: off
 NON_METALS: Final = (
@@ -157,12 +157,7 @@ def _bonds(atoms: Atoms, is_metal: NDArray[np.bool_]) -> list[list[tuple[int, Fl
     radii = BOND * covalent_radii[np.asarray(atoms.numbers)]
     largest = float(radii[~is_metal].max(initial=0.0))
     neighbours: list[list[tuple[int, Floats]]] = [[] for _ in range(len(atoms))]
-    i, j, vectors = close_vectors(
-        np.asarray(atoms.positions, dtype=np.float64),
-        cell=np.asarray(atoms.cell.array, dtype=np.float64),
-        pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
-        cutoff_angstrom=2.0 * max(largest, 0.1),
-    )
+    i, j, vectors = close_vectors_of(atoms, 2.0 * max(largest, 0.1))
     lengths = np.linalg.norm(vectors, axis=1)
     bonded = (lengths < radii[i] + radii[j]) & ~is_metal[i] & ~is_metal[j]
     for a, b, vector in zip(i[bonded].tolist(), j[bonded].tolist(), vectors[bonded], strict=True):

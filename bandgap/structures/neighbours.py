@@ -4,12 +4,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from bandgap.structures.draft import Unreadable
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 # Smallest distance of two atoms. The shortest bond, of H2, has 0.74 A; closer atoms mean disorder,
 # doubled atoms or a wrong unit.
@@ -232,6 +238,26 @@ def close_vectors(
     keep = (second < len(positions)) | (i < j) | ((i == j) & _is_positive(shifts[second]))
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
+
+
+def close_vectors_of(atoms: "Atoms", cutoff_angstrom: float) -> Pairs:
+    """Return the pairs and vectors of `close_vectors` for the atoms of a structure."""
+    periodic_a, periodic_b, periodic_c = atoms.pbc.tolist()
+    return close_vectors(
+        np.asarray(atoms.positions, dtype=np.float64),
+        cell=np.asarray(atoms.cell.array, dtype=np.float64),
+        pbc=(periodic_a, periodic_b, periodic_c),
+        cutoff_angstrom=cutoff_angstrom,
+    )
+
+
+def bonded_groups(
+    n_atoms: int, i: NDArray[np.integer], j: NDArray[np.integer]
+) -> tuple[int, NDArray[np.intp]]:
+    """Return the number of groups of atoms with these bonds, and the group of every atom (n,)."""
+    graph = coo_array((np.ones(len(i)), (i, j)), shape=(n_atoms, n_atoms))
+    count, group = connected_components(graph, directed=False)
+    return int(count), np.asarray(group, dtype=np.intp)
 
 
 def _are_apart(positions: Floats, cell: Floats, cutoff_angstrom: float) -> bool:
