@@ -4,6 +4,8 @@ import codecs
 import io
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
@@ -16,6 +18,7 @@ _MARKS = (  # UTF-32-LE comes before UTF-16-LE, whose mark it begins with
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
+_END_OF_FILE = "\x1a"  # of DOS
 _PROBED = 65_536  # bytes or characters that are tested
 
 
@@ -29,53 +32,38 @@ class Text:
     def __init__(self, content: Content) -> None:
         self._content = content
         self._n_mark_bytes, self._encoding, self._errors = _encoding_of(content)
-        probe = _first(self._decoded(), _PROBED)
+        probe = self.head(_PROBED)
         if len(_CONTROL.findall(probe)) > len(probe) // 1000:
             raise Unreadable(
                 "a binary file, not text. Export the structure as a text file such as CIF or extXYZ"
             )
 
     def __iter__(self) -> Iterator[str]:
-        line_parts: list[str] = []  # of one line, which may span several pieces
-        for piece in self._pieces():
-            first, *lines = piece.split("\n")
-            line_parts.append(first)
-            if lines:
-                yield "".join(line_parts)
-                yield from lines[:-1]
-                line_parts = [lines[-1]]
-        yield "".join(line_parts)
+        line = "\n"
+        with self._decoded() as text:
+            for line in text:
+                yield line.replace(_END_OF_FILE, "").removesuffix("\n")
+        if line.endswith("\n"):
+            yield ""
 
     def head(self, length: int) -> str:
         """Return the first `length` characters, or all if there are fewer."""
-        return _first(self._pieces(), length)
+        head = ""
+        with self._decoded() as text:
+            while len(head) < length and (piece := text.read(length)):
+                head += piece.replace(_END_OF_FILE, "")
+        return head[:length]
 
     def read_all(self) -> str:
         """Return the whole text."""
-        return "".join(self._pieces())
+        with self._decoded() as text:
+            return text.read().replace(_END_OF_FILE, "")
 
-    def _pieces(self) -> Iterator[str]:
-        ends = io.IncrementalNewlineDecoder(None, translate=True)
-        for piece in self._decoded():
-            yield ends.decode(piece).replace("\x1a", "")  # the end of a file in DOS
-        yield ends.decode("", final=True)
-
-    def _decoded(self) -> Iterator[str]:
-        decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
-        for block in self._content.blocks(after=self._n_mark_bytes):
-            yield decoder.decode(block)
-        yield decoder.decode(b"", final=True)
-
-
-def _first(pieces: Iterator[str], length: int) -> str:
-    parts = []
-    n = 0
-    for piece in pieces:
-        parts.append(piece)
-        n += len(piece)
-        if n >= length:
-            break
-    return "".join(parts)[:length]
+    @contextmanager
+    def _decoded(self) -> Iterator[TextIO]:
+        with self._content.opened() as stream:
+            stream.read(self._n_mark_bytes)
+            yield io.TextIOWrapper(stream, self._encoding, self._errors)  # type: ignore[type-var]
 
 
 def _encoding_of(content: Content) -> tuple[int, str, str]:
