@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from bandgap.calculations.band_edges import GapKind
-from bandgap.calculations.records import calculation_items, calculation_parts, refused_record
+from bandgap.calculations.records import calculation_items, calculation_parts
 from bandgap.calculations.search import (
     NamedPath,
     Place,
@@ -19,7 +19,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.contents import Content
 from bandgap.structures.ids import RepeatedIds
-from bandgap.structures.records import StructureRecord
+from bandgap.structures.records import StructureRecord, refused_record
 from bandgap.structures.uploads import records_of_child
 
 

@@ -18,7 +18,7 @@ from bandgap.structures.checks import to_record
 from bandgap.structures.contents import ZIP_MAGIC, Content
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.reading import Part
-from bandgap.structures.records import DEFAULT_LIMITS, Problem, StructureRecord
+from bandgap.structures.records import DEFAULT_LIMITS, Problem, StructureRecord, refused_record
 from bandgap.structures.uploads import content_of, items_of
 
 
@@ -80,8 +80,3 @@ def _outcome(content: Content) -> Outcome:
     if root_element(content) in ("espresso", "Root"):
         return espresso_outcome(content)
     return vasp_outcome(content)
-
-
-def refused_record(id: str, name: str, text: str) -> StructureRecord:
-    """Return the record of a file that gives no gap, with the reason."""
-    return StructureRecord(id, name, "", None, (Problem("refused", printable(text)),))

@@ -160,6 +160,7 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
     from bandgap.jobs.store import JobStore
+    from bandgap.jobs.workspaces import has_workspace
 
     match = _WORKSPACE.search(workspace)
     if match is None:
@@ -172,15 +173,11 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
         raise InputError(f"{path}: there is no such file or folder.")
     home = open_home()
     library = Library(home)
-    with library.database.reading() as connection:
-        if (
-            connection.execute("SELECT 1 FROM workspace WHERE id = ?", (match.group(),)).fetchone()
-            is None
-        ):
-            print_note(
-                f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME "
-                "that of the dashboard?"
-            )
+    if not has_workspace(library, match.group()):
+        print_note(
+            f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME "
+            "that of the dashboard?"
+        )
     return JobStore(home), library, match.group()
 
 

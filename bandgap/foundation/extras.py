@@ -25,8 +25,8 @@ def not_installed(user: str, package: str | None, *, extra: str = "", end: str =
 
 
 def package(name: str, *, extra: str, user: str, end: str = "") -> Any:
-    """Import a package of an extra; raise ConfigError with what to install if it is missing."""
+    """Import a module of an extra; raise ConfigError with what to install if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise not_installed(user, name, extra=extra, end=end) from None
+        raise not_installed(user, name.partition(".")[0], extra=extra, end=end) from None

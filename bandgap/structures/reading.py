@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bandgap.foundation.arguments import as_path
-from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.checks import NO_MEMORY, to_record
 from bandgap.structures.contents import GZIP_MAGIC, ZIP_MAGIC, Content, is_ignored, megabytes
@@ -26,7 +25,7 @@ from bandgap.structures.formats import (
     suffix_of,
 )
 from bandgap.structures.ids import with_unique_ids
-from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+from bandgap.structures.records import DEFAULT_LIMITS, Limits, StructureRecord, refused_record
 from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
@@ -320,9 +319,7 @@ def _limit_record(file: str, limits: Limits) -> StructureRecord:
 
 
 def _refused_record(file: str, text: str, *, form: str = "") -> StructureRecord:
-    return StructureRecord(
-        printable(_stem(file)), file, form, None, (Problem("refused", printable(text)),)
-    )
+    return refused_record(_stem(file), file, text, form=form)
 
 
 def _base(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from ase import Atoms  # slow to import; the dashboard's pages only need the formats' names
@@ -177,6 +177,11 @@ class StructureRecord:
             values = np.asarray(array, dtype="<f8") + 0.0  # the sum turns -0.0 into 0.0
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
+
+
+def refused_record(id: str, file: str, text: str, *, form: str = "") -> StructureRecord:
+    """Return the record of a file that gives no structure, with the reason."""
+    return StructureRecord(printable(id), file, form, None, (Problem("refused", printable(text)),))
 
 
 @dataclass

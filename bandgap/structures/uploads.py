@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bandgap.foundation.children import in_child
-from bandgap.foundation.errors import InputError, printable
+from bandgap.foundation.errors import InputError
 from bandgap.structures.contents import Content
 from bandgap.structures.packed import from_parts
 from bandgap.structures.packed import parts_of as bytes_of
 from bandgap.structures.reading import Part, parts_of
-from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+from bandgap.structures.records import DEFAULT_LIMITS, Limits, StructureRecord, refused_record
 
 # CPU time without a further structure, for a file of at most 1 MB. The slowest legal structures
 # take 0.01 s.
@@ -83,10 +83,12 @@ def records_of_child(
             return
         except InputError as error:
             after = f" after {n_of_part:,} structures" if n_of_part else ""
-            yield _refused(part or name, f"reading was stopped{after}. {error}")
+            file = part or name
+            yield refused_record(file, file, f"reading was stopped{after}. {error}")
         if part in ("", name):
             return
-    yield _refused(
+    yield refused_record(
+        name,
         name,
         f"the remaining files of the archive were not read, because {MAX_ENDED} of its files ended"
         " their reader. Delete these files from it, and pack it again.",
@@ -110,7 +112,3 @@ def items_of(parts: Iterable[Part], n_skipped: int) -> Iterator[tuple[str, str |
 def content_of(data: bytes, path: str) -> Content:
     """Return the content of a file by its path, or of bytes if that is empty."""
     return Content.at(Path(path), size=os.path.getsize(path)) if path else Content.of(data)
-
-
-def _refused(file: str, reason: str) -> StructureRecord:
-    return StructureRecord(file, file, "", None, (Problem("refused", printable(reason)),))

@@ -110,14 +110,6 @@ def worst_frame(result: RunResult) -> pd.DataFrame:
         "; ".join((["outside its interval"] if outside else []) + ([] if text == "ok" else [text]))
         for outside, text in zip(is_outside, predictions.domain, strict=True)
     ]
-    table = pd.DataFrame(
-        {
-            "id": list(predictions.ids),
-            "gap_eV": heldout.gaps_eV,
-            "mean_eV": np.asarray(predictions.mean_eV),
-            "error_eV": heldout.errors_eV,
-            "formula": list(predictions.formulas),
-            "note": notes,
-        }
-    )
-    return table.iloc[np.argsort(-np.abs(heldout.errors_eV), kind="stable")]
+    rows = np.argsort(-np.abs(heldout.errors_eV), kind="stable")
+    table = heldout_frame(heldout).assign(error_eV=heldout.errors_eV, note=notes).iloc[rows]
+    return table[["id", "gap_eV", "mean_eV", "error_eV", "formula", "note"]]

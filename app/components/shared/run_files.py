@@ -190,9 +190,9 @@ def read_heldout_run(run: RunRow) -> HeldOut:
     return _read(str(stores.home().run_folder(run.id)), run.id)
 
 
-def heldout_frame(heldout: HeldOut, level: float = 0.95) -> pd.DataFrame:
-    """Return one row per held-out structure: predictions at a level, and the known gap."""
-    return heldout.predictions.to_frame(level).assign(gap_eV=heldout.gaps_eV)
+def heldout_frame(heldout: HeldOut) -> pd.DataFrame:
+    """Return one row per held-out structure: predictions at 95 %, and the known gap."""
+    return heldout.predictions.to_frame().assign(gap_eV=heldout.gaps_eV)
 
 
 def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:

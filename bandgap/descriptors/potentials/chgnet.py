@@ -32,7 +32,7 @@ from bandgap.descriptors.potentials.protocol import (
     Potential,
     pooled_over_atoms,
 )
-from bandgap.foundation.extras import not_installed
+from bandgap.foundation.extras import package
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -107,16 +107,12 @@ def _model() -> Any:
 
 
 def _package() -> Any:
-    try:
-        with warnings.catch_warnings():
-            # Of invalid escape sequences in bibtexparser, which pymatgen imports.
-            warnings.simplefilter("ignore")
-            from chgnet.model.model import CHGNet
-    except ImportError:
-        raise not_installed(
-            "CHGNet", "chgnet", extra="chgnet", end=", or take another descriptor"
-        ) from None
-    return CHGNet
+    with warnings.catch_warnings():
+        # Of invalid escape sequences in bibtexparser, which pymatgen imports.
+        warnings.simplefilter("ignore")
+        return package(
+            "chgnet.model.model", extra="chgnet", user="CHGNet", end=", or take another descriptor"
+        ).CHGNet
 
 
 def _boxed(atoms: "Atoms") -> "Atoms":

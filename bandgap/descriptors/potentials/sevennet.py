@@ -24,7 +24,7 @@ from bandgap.descriptors.potentials.protocol import (
     Potential,
     pooled_over_atoms,
 )
-from bandgap.foundation.extras import not_installed
+from bandgap.foundation.extras import package
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -95,18 +95,14 @@ def _model() -> Any:
 
 def _package() -> Any:
     """Return the class of SevenNet that reads its weights."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of packages that SevenNet imports
-            from sevenn.checkpoint import SevenNetCheckpoint
-    except ImportError:
-        raise not_installed(
-            "SevenNet",
-            "sevenn",
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of packages that SevenNet imports
+        return package(
+            "sevenn.checkpoint",
             extra="sevennet",
+            user="SevenNet",
             end=", or take another descriptor",
-        ) from None
-    return SevenNetCheckpoint
+        ).SevenNetCheckpoint
 
 
 POTENTIAL: Final = Potential(

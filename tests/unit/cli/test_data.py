@@ -10,6 +10,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.sources import sources_of
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
+from bandgap.jobs.workspaces import open_workspace
 from bandgap.storage.run_archives import run_archive
 from tests.unit.cli.conftest import Run
 
@@ -36,6 +37,13 @@ def test_add_data_takes_the_address_of_a_page_and_the_worker_checks(
         ("crystals/a.xyz", "ready"),
         ("crystals/deep/b.xyz", "refused"),
     ]
+
+
+def test_add_data_does_not_call_a_workspace_new_that_was_opened(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.xyz").write_text(WATER)
+    open_workspace(Library(open_home()), WS)
+    result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", WS)
+    assert "stored as" in result.stderr and "is new in" not in result.stderr
 
 
 def test_add_data_without_a_workspace_says_where_to_find_its_address(
