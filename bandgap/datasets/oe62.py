@@ -57,19 +57,12 @@ class Dropped:
 
 @dataclass(frozen=True, eq=False)
 class OE62:
-    """Molecules with HOMO and LUMO, in the order of the file, and the omitted rows."""
+    """Molecules with gaps, in the order of the file, and the omitted rows."""
 
     records: list[StructureRecord]
     gaps_eV: NDArray[np.float64]  # (n,)
-    homo_eV: NDArray[np.float64]  # (n,)
-    lumo_eV: NDArray[np.float64]  # (n,), positive for some molecules
     dropped: tuple[Dropped, ...]
     level_of_theory: str
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of omitted rows."""
-        return len(self.dropped)
 
     @property
     def summary(self) -> str:
@@ -77,7 +70,7 @@ class OE62:
         reasons = Counter(row.reason for row in self.dropped).most_common()
         omitted = "".join(f"; {count:,} left out: {reason}" for reason, count in reasons)
         return (
-            f"{len(self.records) + self.n_dropped:,} rows read, {len(self.records):,}"
+            f"{len(self.records) + len(self.dropped):,} rows read, {len(self.records):,}"
             f" kept{omitted}."
         )
 
@@ -110,7 +103,7 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
         raise InputError(f"level is {level!r}. Accepted: {', '.join(get_args(Level))}.")
     path = Path(path)
     occupied, unoccupied, label = LEVELS[level]
-    molecules: list[tuple[StructureRecord, float, float]] = []
+    molecules: list[tuple[StructureRecord, float]] = []
     dropped: list[Dropped] = []
     used_ids: set[str] = set()
     for number, (index, row) in enumerate(read_split_json(path)):
@@ -133,15 +126,11 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
             if lumo - homo > LARGEST_GAP_EV:
                 raise _Unusable(f"a gap above {LARGEST_GAP_EV:g} eV")
             record = StructureRecord(name, path.name, "OE62", _atoms(row), (), {"index": index})
-            molecules.append((record, homo, lumo))
+            molecules.append((record, lumo - homo))
         except _Unusable as error:
             dropped.append(Dropped(name, index, str(error)))
-    homos, lumos = (
-        np.array([molecule[i] for molecule in molecules], dtype=np.float64) for i in (1, 2)
-    )
-    return OE62(
-        [molecule[0] for molecule in molecules], lumos - homos, homos, lumos, tuple(dropped), label
-    )
+    gaps = np.array([gap for _, gap in molecules], dtype=np.float64)
+    return OE62([record for record, _ in molecules], gaps, tuple(dropped), label)
 
 
 class _Unusable(Exception):

@@ -26,17 +26,12 @@ HUECKEL: Final = "Hueckel-molecules"
 BOTH: Final = "GFN1-xTB-and-Hueckel"
 
 
-def check_levels(levels: str) -> None:
-    """Raise ConfigError if there is no such method of electron levels."""
+def checked_levels(levels: str) -> ElectronLevels:
+    """Return the name as a method of electron levels; raise ConfigError if there is none."""
     if levels not in typing.get_args(ElectronLevels):
         raise ConfigError(
             f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(ElectronLevels))}."
         )
-
-
-def checked_levels(levels: str) -> ElectronLevels:
-    """Return the name as a method of electron levels; raise ConfigError if there is none."""
-    check_levels(levels)
     return typing.cast(ElectronLevels, levels)
 
 

@@ -6,7 +6,6 @@ A mapped file takes only spare memory, because the system can always read its pa
 import mmap
 import os
 import tempfile
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,15 +16,13 @@ from bandgap.foundation.errors import BudgetError
 _CHUNK_ROWS: Final = 4096
 
 
-def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDArray[np.float32]:
+def mapped_array(n: int, n_features: int) -> NDArray[np.float32]:
     """Return an array of NaN in a temporary file, which is removed with the array.
 
     Parameters
     ----------
     n, n_features
         Shape of the array.
-    folder
-        Folder of the file; by default the one for temporary files.
 
     Raises
     ------
@@ -33,7 +30,7 @@ def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDAr
         If the disk has not enough space.
     """
     size = 4 * n * n_features
-    with tempfile.TemporaryFile(dir=folder) as file:
+    with tempfile.TemporaryFile() as file:
         try:
             if hasattr(os, "posix_fallocate"):
                 # Without allocated space, a full disk would end the process while it writes.
@@ -43,7 +40,7 @@ def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDAr
         except OSError as error:
             raise BudgetError(
                 f"{n:,} structures x {n_features:,} features need {size / 1e9:.2f} GB on the disk "
-                f"of {folder or tempfile.gettempdir()} ({error.strerror}). "
+                f"of {tempfile.gettempdir()} ({error.strerror}). "
                 "Free some, or name another folder by TMPDIR."
             ) from error
         array: NDArray[np.float32] = np.memmap(

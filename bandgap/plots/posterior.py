@@ -85,11 +85,6 @@ def _share_density(shares: Floats, grid: Floats) -> Floats:
 
 def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) -> list[Floats]:
     if draws is None:
-        from scipy.stats import beta  # slow to import (a second)
-
-        flat = np.asarray(
-            beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64
-        )
-        return [flat] * n_layers
+        return [(n_layers - 1.0) * (1.0 - grid.clip(1e-3, 1 - 1e-3)) ** (n_layers - 2.0)] * n_layers
     values = np.asarray(draws, dtype=np.float64)
     return [_share_density(values[:, k], grid) for k in range(n_layers)]

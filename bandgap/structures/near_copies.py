@@ -196,15 +196,15 @@ def has_near_copy(
     return copies.has_near_copy(rows[: len(records)].tolist(), rows[len(records) :].tolist())
 
 
-def near_copy_counts(records: Records, *, most: int = MOST_COMPARED) -> dict[str, int]:
+def near_copy_counts(records: Records) -> dict[str, int]:
     """Return the number of structures with a near-copy in the same data set, and of formulas.
 
-    The number of near-copies is missing if more than `most` structures share a formula: the
-    distances of a structure take milliseconds.
+    The number of near-copies is missing if more than `MOST_COMPARED` structures share a formula:
+    the distances of a structure take milliseconds.
     """
     copies = NearCopies(records)
     counts = {"formulas": copies.n_formulas}
-    if copies.n_comparable <= most:
+    if copies.n_comparable <= MOST_COMPARED:
         rows = range(len(records))
         counts["near_copies"] = int(copies.has_near_copy(rows, rows).sum())
     return counts

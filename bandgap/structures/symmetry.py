@@ -51,11 +51,7 @@ class Site:
         The factor is the occupancy divided by the multiplicity of the site symmetry: 1/2 for a
         fully occupied site on a mirror plane.
         """
-        if (
-            abs(factor - 1) <= OCCUPANCY_SLACK
-            or len(operations) == 1
-            or not np.isfinite(self.fractional).all()
-        ):
+        if abs(factor - 1) <= OCCUPANCY_SLACK or len(operations) == 1:
             return replace(self, occupancy=factor)
         (images,) = _images(np.array([self.fractional]), operations)
         return replace(self, occupancy=factor * _n_coinciding(images, cell))

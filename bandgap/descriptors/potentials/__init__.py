@@ -45,11 +45,6 @@ def check_second_potential(name: str, *, first: str) -> None:
         )
 
 
-def potential_for(elements: Collection[str]) -> str:
-    """Return the name of the installed potential that knows all these elements, or "none"."""
-    return potentials_for(elements)[0]
-
-
 def potentials_for(elements: Collection[str]) -> tuple[str, str]:
     """Return the names of two installed potentials that know all these elements, each or "none"."""
     names = [
@@ -76,7 +71,7 @@ def potential_obstacle(elements: Mapping[str, Collection[str]]) -> str:
     elements
         Elements of every structure, by its id.
     """
-    if potential_for(set().union(*elements.values())) != NONE:
+    if potentials_for(set().union(*elements.values()))[0] != NONE:
         return ""
     for potential in FOR_DATA_SETS:
         unknown = {

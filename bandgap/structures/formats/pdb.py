@@ -110,8 +110,6 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
             f"CRYST1 names the space group {quoted(group)}, which is not known. Export in P 1 or as"
             " CIF."
         )
-    if not np.isfinite(positions).all():
-        raise Unreadable("a coordinate is not a finite number")
     fractional = np.linalg.solve(cell.vectors.T, positions.T).T
     sites = [
         Site(name, symbol, (f[0], f[1], f[2]), o, g)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from bandgap.descriptors.feature_arrays import mapped_array, take_rows
 from bandgap.foundation.errors import BudgetError
 
 
-def test_mapped_array_is_empty_and_leaves_no_file(tmp_path):
-    array = mapped_array(5000, 3, folder=tmp_path)
+def test_mapped_array_is_empty_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    array = mapped_array(5000, 3)
     assert array.shape == (5000, 3) and array.dtype == np.float32 and np.isnan(array).all()
     array[4999] = 1.0
     assert list(tmp_path.iterdir()) == [] and array[4999].tolist() == [1.0] * 3
@@ -54,8 +56,8 @@ def resident_bytes() -> int:
 @pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room on a disk"
 )
-def test_full_disk_is_reported_before_anything_is_written(tmp_path):
+def test_full_disk_is_reported_before_anything_is_written():
     with pytest.raises(
         BudgetError, match=r"need 4000000\.00 GB on the disk of .*Free some, or name another folder"
     ):
-        mapped_array(10**12, 1000, folder=tmp_path)
+        mapped_array(10**12, 1000)

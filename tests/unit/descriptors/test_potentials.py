@@ -17,7 +17,6 @@ from bandgap.descriptors.potentials import (
     FOR_DATA_SETS,
     POTENTIALS,
     potential_card_text,
-    potential_for,
     potential_obstacle,
     potentials_for,
 )
@@ -60,10 +59,10 @@ def test_descriptor_of_a_data_set_with_a_potential_has_its_features_in_addition(
 
 def test_potential_of_a_data_set_is_installed_and_knows_its_elements(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    assert potential_for(("Pb", "I")) == "chgnet-two-layers"
-    assert potential_for(("Po", "I")) == "none"
+    assert potentials_for(("Pb", "I"))[0] == "chgnet-two-layers"
+    assert potentials_for(("Po", "I"))[0] == "none"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert potential_for(("Pb", "I")) == "none"
+    assert potentials_for(("Pb", "I"))[0] == "none"
 
 
 def test_second_potential_is_used_if_the_first_lacks_an_element(monkeypatch):
@@ -72,8 +71,8 @@ def test_second_potential_is_used_if_the_first_lacks_an_element(monkeypatch):
         FOR_DATA_SETS[0], name="wider", elements=(*FOR_DATA_SETS[0].elements, "Po")
     )
     monkeypatch.setattr("bandgap.descriptors.potentials.FOR_DATA_SETS", (*FOR_DATA_SETS, wider))
-    assert potential_for(("Pb", "I")) == "chgnet-two-layers"
-    assert potential_for(("Po", "I")) == "wider"
+    assert potentials_for(("Pb", "I"))[0] == "chgnet-two-layers"
+    assert potentials_for(("Po", "I"))[0] == "wider"
     assert potential_obstacle({"a": ("Po",)} | {f"s{k}": ("Pb", "I") for k in range(30)}) == ""
 
 
