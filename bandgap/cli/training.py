@@ -31,9 +31,9 @@ def source_path(source: Path) -> Path | None:
     Unless there is a folder of this name, "demo", "inorganic" and "pbe" are the shipped sources,
     and "none" is None.
     """
-    from bandgap.datasets.shipped_models import folder_of_source, note_on
+    from bandgap.datasets.shipped_models import find_model, folder_of_source, model_names
 
-    if note := note_on(source):
+    if str(source) in model_names() and (note := find_model(source).note):
         print_note(note)
     return folder_of_source(source)
 

@@ -87,18 +87,13 @@ def folder_of_source(source: Path | str | None) -> Path | None:
         return None
     folder = as_folder(source, name="source")
     shipped = {"demo": demo_source_folder, INORGANIC: inorganic_source_folder}
-    if folder.exists() or str(folder) == "none":
-        return folder if folder.exists() else None
+    if folder.exists():
+        return folder
+    if str(folder) == "none":
+        return None
     if str(folder) in shipped:
         return shipped[str(folder)]()
     return shipped_folder(str(folder)).path if str(folder) in model_names() else folder
-
-
-def note_on(source: Path | str) -> str:
-    """Return why another model than the one of this name is the source, "" if it is not."""
-    name = str(source)
-    is_model = not Path(source).exists() and name in model_names()
-    return shipped_folder(name).note if is_model else ""
 
 
 def about_model(manifest: Mapping[str, Any]) -> dict[str, Any]:
