@@ -81,9 +81,9 @@ def size(n_bytes: int) -> str:
     return count(n_bytes, "byte")
 
 
-def count(n: int, one: str, many: str = "") -> str:
+def count(n: int, noun: str) -> str:
     """Return "1 structure" or "1,240 structures"."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def sentence(text: str) -> str:
