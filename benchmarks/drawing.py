@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bandgap.jobs.home import Home, shapes_path
+from bandgap.jobs.housekeeping import set_level_of_theory
 from bandgap.jobs.library import Library
 from bandgap.structures.drawing import shape_of
 from bandgap.structures.objects import as_records
@@ -60,7 +61,8 @@ def add_perovskites(home: Home, crystals: str) -> tuple[str, str]:
     workspace = str(uuid.uuid4())
     dataset = library.add_dataset(workspace, "perovskites").id
     verdicts = [replace(verdict, id=name, formula=name, n_atoms=N_ATOMS) for name, _ in PEROVSKITES]
-    library.save_verdicts(dataset, verdicts, level_of_theory="PBE")
+    library.save_verdicts(dataset, verdicts)
+    set_level_of_theory(library, workspace, dataset, "PBE")
     _save_shapes(home, dataset, [perovskite(*parts) for parts in PEROVSKITES])
     return workspace, dataset
 

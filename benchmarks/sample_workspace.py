@@ -20,6 +20,7 @@ from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.home import Home, shapes_path
+from bandgap.jobs.housekeeping import set_level_of_theory
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.starting import start_transfer
@@ -214,8 +215,8 @@ def _repeat(
     library.save_verdicts(
         large.id,
         (replace(verdicts[k % CHECKED], id=f"structure-{k + 1:06d}") for k in range(structures)),
-        level_of_theory="GFN1-xTB",
     )
+    set_level_of_theory(library, workspace, large.id, "GFN1-xTB")
     source = shapes_path(library.home, dataset)
     shapes = [load_shape(source, k) for k in range(CHECKED)]
     save_shapes(

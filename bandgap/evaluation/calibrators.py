@@ -22,6 +22,7 @@ from bandgap.evaluation.metrics import coverage, mean_width
 from bandgap.foundation.config import from_dict
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
+from bandgap.foundation.replacement import write_whole
 from bandgap.predictions.conformal import ConformalScores, scores_of, smallest_calibration_set
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
@@ -222,9 +223,7 @@ def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
         indent=1,
         allow_nan=False,
     )
-    partial = folder / f"{FILE}.part"
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(folder / FILE)
+    write_whole(folder / FILE, text + "\n")
 
 
 def load_calibrator(folder: Path) -> Calibrator | None:

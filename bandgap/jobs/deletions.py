@@ -114,11 +114,11 @@ def empty_bin(jobs: JobStore, library: Library, workspace: str) -> None:
         _remove(jobs, library, deletion)
 
 
-def drop_old_deletions(home: Home, *, older_than_s: float = KEPT_DAYS * _DAY_S) -> None:
-    """Remove for good what was deleted longer ago; the worker calls this once an hour."""
+def drop_old_deletions(home: Home) -> None:
+    """Remove for good what was deleted `KEPT_DAYS` ago; the worker calls this once an hour."""
     library = Library(home)
     rows = library.database.rows(
-        "SELECT * FROM deletion WHERE time < ?", time.time() - older_than_s
+        "SELECT * FROM deletion WHERE time < ?", time.time() - KEPT_DAYS * _DAY_S
     )
     for row in rows:
         _remove(JobStore(home), library, _deletion(dict(row)))

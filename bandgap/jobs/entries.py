@@ -27,7 +27,6 @@ class MethodEntry:
     cost: Cost | None = None
     needs: str = ""
     new_elements: bool = False
-    resumable: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -157,7 +157,7 @@ def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambd
         store.end(job.id, "finished", result=result)
 
 
-def job_main(folder: str, job_id: str, place: int = 0, places: int = 1) -> None:
+def job_main(folder: str, job_id: str, place: int, places: int) -> None:
     """Run a job; the entry of its spawned process. Processes that the job has started are ended.
 
     With `places` jobs side by side it takes its share of cores and memory.

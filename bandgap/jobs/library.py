@@ -150,7 +150,6 @@ class Library:
         verdicts: Iterable[Verdict],
         *,
         first: int = 0,
-        level_of_theory: str = "",
     ) -> None:
         """Replace the verdicts of a data set from row `first` on, in the reading order."""
         rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts, start=first)]
@@ -161,11 +160,6 @@ class Library:
             connection.executemany(
                 "INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
-            if level_of_theory:
-                connection.execute(
-                    "UPDATE dataset SET level_of_theory = ? WHERE id = ?",
-                    (level_of_theory, dataset_id),
-                )
 
     def verdicts(self, dataset_id: str) -> list[Verdict]:
         """Return the verdicts of a data set in the reading order of its structures."""
@@ -274,10 +268,10 @@ class Library:
         )
         return _run(row) if row else None
 
-    def runs(self, workspace: str, *, limit: int = 500) -> list[RunRow]:
-        """Return the runs of a workspace, newest first."""
-        query = "SELECT * FROM run WHERE workspace = ? ORDER BY created DESC, rowid DESC LIMIT ?"
-        return [_run(row) for row in self.database.rows(query, workspace, limit)]
+    def runs(self, workspace: str) -> list[RunRow]:
+        """Return the 500 newest runs of a workspace, newest first."""
+        query = "SELECT * FROM run WHERE workspace = ? ORDER BY created DESC, rowid DESC LIMIT 500"
+        return [_run(row) for row in self.database.rows(query, workspace)]
 
     # -- catalogue
 

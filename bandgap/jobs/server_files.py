@@ -6,7 +6,6 @@ opens the file, so a name must contain no folder and lead to no file outside by 
 
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +27,12 @@ class ServerFile:
     n_bytes: int
 
 
-def allowed_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+def allowed_folder() -> Path | None:
     """Return the folder for training sources, None where the server offers none.
 
     Raises InputError when the variable does not name a folder.
     """
-    text = environment.get(VARIABLE, "").strip()
+    text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return None
     folder = Path(text).expanduser()

@@ -73,7 +73,6 @@ _COLUMNS = tuple(field.name for field in fields(Job))
 class Event:
     """One report of a running job: an update of its progress, or a line of its log."""
 
-    seq: int
     time: float
     kind: Literal["progress", "log"]
     update: Update
@@ -386,4 +385,4 @@ def _event(row: sqlite3.Row) -> Event:
         body = parse_json(row["body"], what="body")
         since = body.pop("since")
         since_done = body.pop("since_done")
-        return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)
+        return Event(row["time"], row["kind"], Update(**body), since, since_done)

@@ -93,7 +93,6 @@ class Judgement:
     # that neither the source nor a training structure has.
     p: float = float("nan")
     nearest: str = ""  # id of the nearest training structure
-    unseen: tuple[str, ...] = ()  # elements that the text names as unseen or rare
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +228,7 @@ class Domain:
         sentences += [text for text in range_problems if text]
         n = self.distances.size
         p = math.nan if foreign else (1 + round(n * (1.0 - percentile))) / (n + 1)
-        unseen = (*foreign, *rare, *untrained)
-        return Judgement(". ".join(sentences) or "ok", distance, percentile, p, nearest, unseen)
+        return Judgement(". ".join(sentences) or "ok", distance, percentile, p, nearest)
 
     def _unseen(self, elements: Collection[str]) -> tuple[list[str], list[str], list[str]]:
         """Return three lists: elements in no training set, in few training structures only, in the

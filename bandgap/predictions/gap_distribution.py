@@ -170,15 +170,6 @@ class GapDistribution:
         scores: Floats = y - 2.0 * self._factor * first + self._factor**2 * second
         return scores
 
-    def pit(self, gaps_eV: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Return the probability integral transform (n,), uniform for a calibrated model.
-
-        For a gap of zero it is a random number from 0 to P(0) (Czado, Gneiting and Held, 2009,
-        Biometrics 65, 1254-1261).
-        """
-        y = self._gaps(gaps_eV)
-        return np.where(y <= ZERO_EV, self.p_zero * rng.uniform(size=y.size), self.cdf(y))
-
     def _gaps(self, gaps_eV: ArrayLike) -> Floats:
         y = np.asarray(gaps_eV, dtype=np.float64)
         if y.shape != (len(self),) or not np.isfinite(y).all():

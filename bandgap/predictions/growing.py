@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.foundation.replacement import write_whole
 
 SUFFIX = ".unfinished.json"
 _BLOCK = 1 << 20
@@ -152,15 +153,7 @@ class GrowingTable:
             "counts": self.counts,
             "files": files,
         }
-        partial = self.mark.with_name(self.mark.name + ".part")
-        try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(state))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.mark)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(self.mark, json.dumps(state))
 
     def _resume_or_start(self) -> None:
         """Resume an unfinished table of the same work, or start at the first row."""

@@ -60,8 +60,8 @@ class NextStructures:
     `reduction_percent` is the expected reduction of the squared error over all ranked structures,
     in per cent of its present value. `sd_eV` is the standard deviation of a new gap. `ranking` is
     None for the criterion distance and those of a window. `p_window` is the probability that the
-    gap lies in the window, `depth_eV` its expected depth there; both are None without a window.
-    `window_ranking` is None unless structures were chosen for a window one after the other.
+    gap lies in the window, None without a window. `window_ranking` is None unless structures were
+    chosen for a window one after the other.
     """
 
     criterion: Criterion
@@ -74,7 +74,6 @@ class NextStructures:
     n_not_ranked: int
     window: Window | None = None
     p_window: Floats | None = None  # (k,)
-    depth_eV: Floats | None = None  # (k,)
     window_ranking: WindowRanking | None = None
     n_known: int = 0  # structures whose gap is known, which are not compared
 
@@ -262,7 +261,6 @@ def next_structures(
         n_not_ranked=int(not_ranked.size),
         window=window,
         p_window=None if window is None else predictions.window_probability(window)[rows],
-        depth_eV=None if window is None else predictions.window_depth_eV(window)[rows],
         window_ranking=window_ranking,
         n_known=int(details.labelled.sum()),
     )

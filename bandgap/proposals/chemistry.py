@@ -147,9 +147,9 @@ def embedded_atoms(smiles: str, *, seed: int) -> "Atoms | None":
     return Atoms(symbols, positions)  # type: ignore[no-untyped-call]
 
 
-def drawing_svg(smiles: str, *, width: int = 260, height: int = 180) -> str:
+def drawing_svg(smiles: str) -> str:
     """Return the structural formula of a molecule as SVG, on white."""
-    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(width, height)
+    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(260, 180)
     drawer.DrawMolecule(rdkit_module().MolFromSmiles(smiles))
     drawer.FinishDrawing()
     return str(drawer.GetDrawingText())

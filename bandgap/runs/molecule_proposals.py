@@ -136,9 +136,9 @@ class ProposedMolecules:
             else ""
         )
 
-    def columns(self, *, level: float = 0.95) -> dict[str, list[object]]:
+    def columns(self) -> dict[str, list[object]]:
         """Return the columns of the table by name."""
-        all_rows = self.predictions.to_columns(level, "prediction", window=self.window)
+        all_rows = self.predictions.to_columns(0.95, "prediction", window=self.window)
         columns: dict[str, list[object]] = {
             "rank": list(range(1, len(self.rows) + 1)),
             "id": [self.predictions.ids[row] for row in self.rows],

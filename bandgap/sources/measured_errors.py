@@ -223,18 +223,17 @@ def gain_of_potentials(
     kind: CrystalKind,
     method: str,
     *,
-    has_source: bool,
     levels: ElectronLevels,
     potentials: Collection[str],
     n: int | None = None,
 ) -> tuple[MeasuredError, MeasuredError] | None:
     """Return the lowest error with more potentials than the installed ones, and that without them.
 
-    `potentials` are the extras of the installed potentials. Both errors are of the same splits,
-    with the number of labels nearest to `n`, by default with the fewest. None if no error was
-    measured with more of them, or if it was not lower.
+    `potentials` are the extras of the installed potentials. Both errors are without a source and of
+    the same splits, with the number of labels nearest to `n`, by default with the fewest. None if
+    no error was measured with more of them, or if it was not lower.
     """
-    rows = _rows_of(kind, method, has_source=has_source, levels=levels)
+    rows = _rows_of(kind, method, has_source=False, levels=levels)
     pairs = [
         (more, now)
         for more in rows

@@ -142,8 +142,8 @@ class Proposal:
     gain
         What electron levels or pretrained potentials would gain that are not installed; otherwise
         empty.
-    alternative, alternative_shows
-        Another method, and what only this one shows.
+    alternative_shows
+        What only another method shows.
     potentials
         Extras of the installed potentials with which the errors were measured, where there are
         such errors.
@@ -155,7 +155,6 @@ class Proposal:
     reason: str
     measured: str
     gain: str = ""
-    alternative: str = ""
     alternative_shows: str = ""
     potentials: tuple[str, ...] = ()
 
@@ -276,7 +275,6 @@ def propose(
         reason,
         _measured(target, method, transfers=transfers, levels=levels, potentials=potentials),
         gain=gain,
-        alternative=LAYERS if shows else "",
         alternative_shows=shows,
         potentials=() if transfers else tuple(potentials),
     )
@@ -403,9 +401,7 @@ def _gain_of_potentials(
 
     They describe crystals without a source only.
     """
-    pair = gain_of_potentials(
-        target.kind, method, has_source=False, levels=levels, potentials=potentials, n=target.n
-    )
+    pair = gain_of_potentials(target.kind, method, levels=levels, potentials=potentials, n=target.n)
     if pair is None:
         return ""
     more, now = pair

@@ -13,6 +13,7 @@ from typing import Any
 
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.replacement import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +48,7 @@ def versions() -> dict[str, str]:
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write manifest.json; numbers that are not finite become null."""
     text = json.dumps(_finite(manifest), indent=1, allow_nan=False)
-    partial = folder / (MANIFEST + ".part")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(folder / MANIFEST)
+    write_whole(folder / MANIFEST, text + "\n")
 
 
 def posterior_kinds(manifest: Mapping[str, Any]) -> list[str]:

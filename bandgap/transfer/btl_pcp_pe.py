@@ -70,6 +70,5 @@ METHOD: Final = Method(
     cost=Cost(35, 60, coordinates="partially centred"),
     config=BtlPcpPeConfig,
     fit=fit,
-    resumable=True,
     new_elements=True,
 )

@@ -333,7 +333,7 @@ def test_result_adds_enough_draws_to_the_run_by_one_button(visit: Visit, example
     assert 40 * 1.25 * 400 / effective <= draws < 40 * 1.25 * 400 / effective + 100
     assert "(about " in button.label
     button.click().run()
-    newest = example.workspace.library.runs(example.workspace.id, limit=1)[0]
+    newest = example.workspace.library.runs(example.workspace.id)[0]
     try:
         before = example.workspace.library.run(example.workspace.id, run)
         assert before is not None

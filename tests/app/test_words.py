@@ -25,7 +25,6 @@ def test_duration_is_formatted_in_hours_minutes_and_seconds(seconds: float, text
 
 def progress(done: int, total: int | None) -> Event:
     return Event(
-        seq=1,
         time=100.0,
         kind="progress",
         update=Update("sampling", done, total),

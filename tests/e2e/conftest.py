@@ -20,6 +20,7 @@ from bandgap.datasets.demo import data_folder
 from bandgap.foundation.progress import no_progress
 from bandgap.jobs.dashboard import free_port
 from bandgap.jobs.home import Home, shapes_path
+from bandgap.jobs.housekeeping import set_level_of_theory
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
@@ -69,7 +70,8 @@ class Server:
         (owner, original) = self.crystals
         copy = library.add_dataset(workspace, name, stored=library.files(original))
         level = library.dataset(owner, original).level_of_theory
-        library.save_verdicts(copy.id, library.verdicts(original), level_of_theory=level)
+        library.save_verdicts(copy.id, library.verdicts(original))
+        set_level_of_theory(library, workspace, copy.id, level)
         target = shapes_path(library.home, copy.id)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(shapes_path(library.home, original), target)

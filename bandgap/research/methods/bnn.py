@@ -58,6 +58,5 @@ METHOD: Final = Method(
     cost=Cost(55, 110, coordinates="partially centred"),
     config=BnnConfig,
     fit=fit,
-    resumable=True,
     new_elements=True,
 )

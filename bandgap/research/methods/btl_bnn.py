@@ -51,6 +51,5 @@ METHOD: Final = Method(
     cost=Cost(55, 110, coordinates="partially centred"),
     config=BtlBnnConfig,
     fit=fit,
-    resumable=True,
     new_elements=True,
 )

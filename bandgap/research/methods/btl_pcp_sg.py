@@ -97,6 +97,5 @@ METHOD: Final = Method(
     cost=Cost(220, 220),
     config=BtlPcpSgConfig,
     fit=fit,
-    resumable=True,
     new_elements=True,
 )

@@ -207,6 +207,5 @@ METHOD: Final = Method(
     cost=Cost(90, 180, coordinates="whitened"),
     config=BtlPcpViConfig,
     fit=fit,
-    resumable=True,
     needs="variational",
 )

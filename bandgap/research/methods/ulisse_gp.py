@@ -112,5 +112,4 @@ METHOD: Final = Method(
     cost=Cost(0.6, 5),
     config=UlisseGPConfig,
     fit=fit,
-    resumable=True,
 )

@@ -87,5 +87,4 @@ METHOD: Final = Method(
     cost=Cost(2, 4),
     config=VecchiaGPConfig,
     fit=fit,
-    resumable=True,
 )

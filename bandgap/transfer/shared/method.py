@@ -182,8 +182,6 @@ class Method:
         Dataclass of its settings.
     fit
         Fits it to the rows of a target.
-    resumable
-        Whether its fit resumes from `Fitting.checkpoint`.
     together
         Whether it fits one model from all networks of a source. Otherwise the posteriors from each
         network are mixed.
@@ -206,7 +204,6 @@ class Method:
     cost: Cost
     config: type
     fit: Fit
-    resumable: bool = False
     together: bool = False
     needs: Need = ""
     levels: bool = False

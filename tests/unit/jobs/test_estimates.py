@@ -86,11 +86,6 @@ def stored_set(store: JobStore, *, periodic: bool = False, first_eV: float = 1.0
     return dataset.id
 
 
-def test_methods_of_the_network_sampler_resume():
-    sampled = {name for name, method in METHODS.items() if method.cost.coordinates}
-    assert sampled and sampled <= {name for name, method in METHODS.items() if method.resumable}
-
-
 @pytest.mark.parametrize("method", list(METHODS))
 def test_first_estimate_is_the_cost_at_the_measured_sizes_and_then_grows_with_n(store, method):
     cost = METHODS[method].cost

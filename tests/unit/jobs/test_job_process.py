@@ -54,7 +54,7 @@ def test_job_process_writes_the_stacks_of_its_threads_to_stderr_on_sigusr1(
     job = store.submit(WS, "check", title="t", payload={"dataset": "none"}, subject="none")
     store.claim("worker")
     process = multiprocessing.get_context("spawn").Process(
-        target=job_main, args=(str(tmp_path), job.id)
+        target=job_main, args=(str(tmp_path), job.id, 0, 1)
     )
     process.start()
     try:
@@ -84,7 +84,7 @@ def test_job_that_needs_more_memory_than_its_kind_may_take_fails_alone(tmp_path,
     job = store.submit(WS, "add_run", title="t", payload={}, subject="s")
     store.claim("worker")
     process = multiprocessing.get_context("fork").Process(
-        target=job_main, args=(str(tmp_path), job.id)
+        target=job_main, args=(str(tmp_path), job.id, 0, 1)
     )
     process.start()
     process.join(60)

@@ -69,7 +69,8 @@ def test_file_over_the_limit_is_not_offered(folder, monkeypatch):
         checked_file(folder, "df_5k.json")
 
 
-def test_no_folder_is_offered_unless_it_is_named(tmp_path):
-    assert allowed_folder({}) is None
+def test_no_folder_is_offered_unless_it_is_named(tmp_path, monkeypatch):
+    assert allowed_folder() is None
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InputError, match=f"{VARIABLE} names .* which is no folder here"):
-        allowed_folder({VARIABLE: str(tmp_path / "none")})
+        allowed_folder()
