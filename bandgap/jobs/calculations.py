@@ -89,11 +89,9 @@ def add_labelled_dataset(
     Raises
     ------
     InputError
-        If no calculation has a gap, or the structures are no longer stored.
+        If the structures are no longer stored.
     """
     library.database.check_writable()
-    if not table.usable_rows:
-        raise InputError("None of these calculations has a gap. Read others.")
     _, path = calculation_paths(library.home, calculations.id)
     try:
         data = path.read_bytes()

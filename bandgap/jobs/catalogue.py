@@ -84,7 +84,7 @@ def register_system(library: Library) -> None:
 
     entry = SystemEntry(
         python=sys.version.split()[0],
-        versions={name: _version(name) for name in PACKAGES},
+        versions={name: importlib.metadata.version(name) for name in PACKAGES},
         device=str(choose_device()),
         cores=cores(),
         levels=importlib.util.find_spec("tblite") is not None,
@@ -93,10 +93,3 @@ def register_system(library: Library) -> None:
         potentials=installed_extras(),
     )
     library.register_system(entry)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

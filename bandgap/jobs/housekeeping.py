@@ -152,8 +152,6 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
     The data set, the source model and finished refits stay. Raises InputError while a job of the
     run, or its refit, is queued or running.
     """
-    if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
-        return
     parts = parts_of_run(jobs, run)
     for job in parts.jobs:
         if job.kind == "transfer":

@@ -275,21 +275,7 @@ def fit_domain(
         Elements in the training set of the source model.
     ranges
         Ranges of the values that the structures have next to their descriptor.
-
-    Raises
-    ------
-    InputError
-        With fewer than two rows, for lengths that differ and for values that are not finite.
     """
-    if features.ndim != 2 or not len(features) == len(ids) == len(elements) >= 2:
-        raise InputError(
-            f"domain: features have shape {features.shape}, {len(ids)=}, {len(elements)=}. "
-            "Accepted: the same number of rows, at least two."
-        )
-    if not np.isfinite(features).all():
-        raise InputError(
-            "domain: the training features are not all finite. Leave out refused structures."
-        )
     rows = list(range(len(ids)))
     if len(ids) > MAX_ROWS:
         rows = sorted(np.random.default_rng(0).choice(len(ids), MAX_ROWS, replace=False).tolist())

@@ -24,9 +24,6 @@ DIFFERENCES: Final[Mapping[str, str]] = {
 SHARED_FACTS: Final = ("data", "n_test", "source", "head", "by_formula", "version")
 """Facts that fits of different methods have in common."""
 
-ABSENT_FACTS: Final[Mapping[str, Any]] = {"by_formula": False}
-"""Facts of fits that were stored before these settings existed."""
-
 Facts = Mapping[str, Any]
 FitKey = tuple[str, int, int, float, str]
 
@@ -80,7 +77,7 @@ def recomputed_sentence(
     stale = [fit for fit in stored if fit_key(fit) not in current_keys]
     if not stale:
         return ""
-    pairs = [({**ABSENT_FACTS, **fit.made_of}, _current_facts(fit, facts)) for fit in stale]
+    pairs = [(fit.made_of, _current_facts(fit, facts)) for fit in stale]
     differences = [
         text
         for name, text in DIFFERENCES.items()
@@ -101,14 +98,10 @@ def _current_facts(fit: ComparedFit, facts: Mapping[str, Facts]) -> Facts:
 
 
 def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
-    made_of = {**ABSENT_FACTS, **fit.made_of}
     if fit.method in facts:
-        return made_of == {**ABSENT_FACTS, **facts[fit.method]}
-    shared = [made_of.get(name) for name in SHARED_FACTS]
-    return any(
-        shared == [{**ABSENT_FACTS, **current}.get(name) for name in SHARED_FACTS]
-        for current in facts.values()
-    )
+        return fit.made_of == facts[fit.method]
+    shared = [fit.made_of.get(name) for name in SHARED_FACTS]
+    return any(shared == [current.get(name) for name in SHARED_FACTS] for current in facts.values())
 
 
 def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:

@@ -41,10 +41,6 @@ def save_known(folder: Path, structures: NearCopies, *, n_learned: int) -> None:
     save_fields(KnownStructures(ids, n_learned, distances), folder / KNOWN)
 
 
-def load_known(folder: Path) -> KnownStructures | None:
-    """Return the structures of a run, None for one that was stored without them.
-
-    Raises ArtifactError where the file is damaged.
-    """
-    path = folder / KNOWN
-    return load_fields(KnownStructures, path) if path.is_file() else None
+def load_known(folder: Path) -> KnownStructures:
+    """Return the structures of a run; raises ArtifactError where the file is absent or damaged."""
+    return load_fields(KnownStructures, folder / KNOWN)

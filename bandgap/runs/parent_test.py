@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES
 from bandgap.runs.requests import TransferRequest
+from bandgap.runs.stored import conformal_of
 from bandgap.storage.manifests import CALIBRATOR, read_manifest
 
 # Fields of the request that a refit changes: nothing is held out or held back.
@@ -57,10 +56,7 @@ class ParentTest:
     @property
     def conformal(self) -> ConformalScores | None:
         """The conformal scores of the parent, None if it held back no structures."""
-        stored = self.manifest.get("conformal")
-        if stored is None:
-            return None
-        return ConformalScores(tuple(stored["ids"]), np.array(stored["scores"], dtype=np.float64))
+        return conformal_of(self.manifest)
 
     @property
     def entries(self) -> dict[str, Any]:

@@ -242,7 +242,6 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
     """
     if not requests:
         return []
-    structures = run.known_structures
     prepared = [_inputs_and_judgements(run, *request) for request in requests]
     all_draws = run.posterior.predictive_draws(np.concatenate([inputs for inputs, *_ in prepared]))
     ends = np.cumsum([0, *(len(inputs) for inputs, *_ in prepared)]).tolist()
@@ -253,9 +252,7 @@ def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
             draws,
             judgements,
             problems,
-            np.full(len(records), -1)
-            if structures is None
-            else structures.distances.copied(records),
+            run.known_structures.distances.copied(records),
         )
         for (records, *_), (_, usable, judgements, problems), draws in zip(
             requests, prepared, draws_by_request, strict=True
@@ -308,10 +305,7 @@ def record_predictions(
     """
     draws = drawn.draws
     usable = set(drawn.usable.tolist())
-    learned = [
-        run.known_structures.sentence(number) if run.known_structures else ""
-        for number in drawn.known_numbers
-    ]
+    learned = [run.known_structures.sentence(number) for number in drawn.known_numbers]
     is_ok = [
         record.status == "ready" and judgement.text == "ok" and not text
         for record, judgement, text in zip(records, drawn.judgements, learned, strict=True)

@@ -53,17 +53,17 @@ class Run:
     """A stored run: posterior, descriptor, applicability domain and manifest.
 
     `conformal` are the scores of the structures that were held back from the fit, or None.
-    `known_structures` are those that it learned from or was tested on, None for a run of an earlier
-    version. `folder` is the one that it was loaded from.
+    `known_structures` are those that it learned from or was tested on. `folder` is the one that it
+    was loaded from.
     """
 
     posterior: Posterior
     descriptor: DescriptorConfig
     domain: Domain
     manifest: dict[str, Any]
-    conformal: ConformalScores | None = None
-    known_structures: "KnownStructures | None" = None
-    folder: Path = Path()
+    conformal: ConformalScores | None
+    known_structures: "KnownStructures"
+    folder: Path
 
     @property
     def baseline(self) -> str:
@@ -167,7 +167,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = _posterior_of(path, manifest)
-        conformal = _conformal_of(manifest.get("conformal"))
+        conformal = conformal_of(manifest)
         domain = load_fields(Domain, path / DOMAIN)
         if verify:
             baseline = reference_baseline_eV(manifest)
@@ -200,8 +200,9 @@ def _posterior_of(folder: Path, manifest: Mapping[str, Any]) -> Posterior:
     )
 
 
-def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:
-    """Return the conformal scores in a manifest, or None."""
+def conformal_of(manifest: Mapping[str, Any]) -> ConformalScores | None:
+    """Return the conformal scores in a manifest, None if the run held back no structures."""
+    stored = manifest.get("conformal")
     if stored is None:
         return None
     return ConformalScores(tuple(stored["ids"]), np.array(stored["scores"], dtype=float))

@@ -48,8 +48,7 @@ def with_unseen_elements(
     predictions
         Predictions of the run for the records; these structures are refused.
     run
-        The run. Without the distribution of its gaps in the manifest (runs of older versions), and
-        with a baseline, nothing is changed.
+        The run. With a baseline nothing is changed.
     records
         Structures, n of them.
 
@@ -58,7 +57,6 @@ def with_unseen_elements(
     predictions, text
         The predictions, and a warning on the changed rows, "" without any.
     """
-    gaps = run.manifest["data"].get("gaps")
     lacking = [sorted(elements_of(r) - set(run.descriptor.elements)) for r in records]
     rows = np.array(
         [
@@ -68,8 +66,9 @@ def with_unseen_elements(
         ],
         dtype=np.int64,
     )
-    if not rows.size or gaps is None or run.baseline:
+    if not rows.size or run.baseline:
         return predictions, ""
+    gaps = run.manifest["data"]["gaps"]
     n = int(gaps["n"])
     columns = _columns(predictions, rows, gaps)
     sd_eV = columns["sd_new_eV"][rows[0]]

@@ -10,7 +10,7 @@ from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.feature_arrays import take_rows
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
 from bandgap.networks.row_blocks import IN_MEMORY_BYTES
 from bandgap.sources.model import SourceModel
@@ -66,8 +66,6 @@ def without_test_rows(
 
     Raises
     ------
-    ConfigError
-        If a number is below 1.
     InputError
         If there are fewer rows.
     """
@@ -75,11 +73,6 @@ def without_test_rows(
         return table, None
     n = len(table)
     n_used = sum(split)
-    if min(split) < 1:
-        raise ConfigError(
-            f"split: {split[0]} rows to train on and {split[1]} to stop by. "
-            "Accepted: at least 1 of each."
-        )
     if n_used > n:
         raise InputError(
             f"A split into {split[0]:,} structures to train on and {split[1]:,} to stop by needs "

@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import DescriptorConfig, n_features
+from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.potentials import potential_card_text
-from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.perceptron import NetworkConfig, Params, init_params
@@ -48,17 +47,7 @@ def train_source(
         Descriptor of the features, settings and seed of the training.
     data, elements, level_of_theory, licence, graph_description
         Entries of the card.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not match.
     """
-    if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
-        raise InputError(
-            f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's "
-            f"{n_features(descriptor)} features were expected."
-        )
     network = NetworkConfig(features.shape[1], config.hidden)
     standardiser, trained = train_fresh(
         features,

@@ -5,7 +5,6 @@ when read.
 import contextlib
 import importlib.metadata
 import json
-import logging
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.replacement import write_whole
-
-log = logging.getLogger(__name__)
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -33,15 +30,10 @@ def versions() -> dict[str, str]:
     """Return the versions of the packages that a prediction depends on, of extras where they are
     installed.
     """
-    fields = {}
-    for package in (*PACKAGES, *OPTIONAL):
-        try:
+    fields = {package: importlib.metadata.version(package) for package in PACKAGES}
+    for package in OPTIONAL:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             fields[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            if package not in OPTIONAL:
-                log.warning(
-                    "%s is not installed as a package; its version is not recorded", package
-                )
     return fields
 
 

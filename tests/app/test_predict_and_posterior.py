@@ -363,6 +363,4 @@ def test_predict_page_with_damaged_or_missing_files_shows_what_to_do(
         (folder / name).write_bytes(content)
     (folder / DETAILS).unlink()
     at = visit("predict", run=run)
-    assert "nearest_known" not in at.dataframe[0].value
-    open_next(at, example.prediction)
-    assert "has no stored details. Predict the structures again" in texts(at)
+    assert "Run predict again" in at.error[0].value and "Traceback" not in texts(at)

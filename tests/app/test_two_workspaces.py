@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
+from bandgap.jobs.deletions import bin_run
 from bandgap.jobs.housekeeping import (
     delete_dataset,
-    delete_run,
     rename_dataset,
     rename_run,
     set_level_of_theory,
@@ -174,7 +174,7 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
     assert library.run(ws, alice.runs[0]) is None
     forged = replace(alice_run(alice), workspace=ws)  # a row as no page could have read it
     rename_run(library, forged, "mine now")
-    delete_run(jobs, library, forged)
+    bin_run(jobs, library, forged)
     refused: tuple[Callable[[], object], ...] = (
         lambda: library.dataset(ws, alice.dataset),
         lambda: rename_dataset(library, ws, alice.dataset, "mine now"),

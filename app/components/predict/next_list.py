@@ -55,7 +55,7 @@ def ranked(
 
 def next_view(
     predictions: Predictions,
-    details: PredictionDetails | None,
+    details: PredictionDetails,
     *,
     prediction: str,
     dataset: str,
@@ -68,9 +68,6 @@ def next_view(
     The structures are those of a data set, for their pictures. `extxyz` is the file of the
     predicted structures, None if there is none; `name` begins the names of the downloads.
     """
-    if details is None:
-        st.info("This prediction has no stored details. Predict the structures again to rank them.")
-        return
     if not details.joint_rows.size:
         st.info(
             "Nothing to rank: the run learned from these structures, their gaps are known, or they "

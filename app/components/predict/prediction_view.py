@@ -43,7 +43,7 @@ class StoredPrediction:
     Attributes
     ----------
     predictions, details, run
-        Predictions, their details if stored, and the run.
+        Predictions, their details, and the run.
     id
         Id of the prediction.
     name, dataset
@@ -55,7 +55,7 @@ class StoredPrediction:
     """
 
     predictions: Predictions
-    details: PredictionDetails | None
+    details: PredictionDetails
     run: RunRow
     id: str
     name: str

@@ -131,13 +131,12 @@ def read_calibrator(run_id: str) -> Calibrator | None:
     return load_calibrator(stores.home().run_folder(run_id))
 
 
-def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
-    """Return the details that are stored with predictions, None if there are none.
+def read_details(run_id: str, prediction_id: str) -> PredictionDetails:
+    """Return the details that are stored with predictions.
 
-    Raises ArtifactError when the file is damaged.
+    Raises ArtifactError when the file is absent or damaged.
     """
-    path = stores.home().prediction_folder(run_id, prediction_id) / DETAILS
-    return _read_details(path) if path.is_file() else None
+    return _read_details(stores.home().prediction_folder(run_id, prediction_id) / DETAILS)
 
 
 def extxyz_of(run_id: str, prediction_id: str) -> Path | None:

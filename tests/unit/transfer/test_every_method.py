@@ -18,10 +18,12 @@ from bandgap.networks.variational import VariationalConfig
 from bandgap.posterior import Posterior
 from bandgap.predictions.domain import fit_domain
 from bandgap.predictions.table import NUMBERS, predictions_from_draws
+from bandgap.runs.known_structures import N_NEAREST, save_known
 from bandgap.runs.stored import save_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
+from bandgap.structures.near_copies import NearCopies
 from bandgap.transfer import METHODS, TargetData
 from bandgap.transfer.shared.method import Fitting
 from tests.unit.transfer.method_settings import BRIEF, QUICK, each_of
@@ -298,6 +300,7 @@ def predicted_elsewhere(fitted, data, tmp_path_factory):
         save_run(
             run, fit_of.posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[]
         )
+        save_known(run, NearCopies([], n_nearest=N_NEAREST), n_learned=0)
     x, _ = rows_of(10, seed=5)
     np.save(folder / "x.npy", x)
     command = [sys.executable, "-c", LOAD, folder / "runs", folder / "x.npy", folder / "means.npz"]
