@@ -13,7 +13,6 @@ from app.components.shared.guide_links import help_link
 from app.components.shared.job_panel import job_panel
 from app.components.shared.run_choice import choose_run
 from bandgap.foundation.errors import BandgapError
-from bandgap.foundation.extras import install_command
 from bandgap.jobs.proposals import load_proposals, submit_proposals
 from bandgap.jobs.queueing import active_first
 from bandgap.jobs.rows import RunRow
@@ -59,8 +58,6 @@ def page() -> None:
 
 def proposal_form(run: RunRow) -> None:
     """Draw the form; its button submits the job."""
-    if stores.rdkit_missing():
-        frame.warn([_RDKIT_MISSING])
     window = choose_window()
     names = {"": DEMO} | stores.dataset_labels(stores.datasets().values())
     dataset = st.selectbox(
@@ -91,7 +88,7 @@ def proposal_form(run: RunRow) -> None:
             help="Each is one to three random changes of a known molecule; the best are listed. "
             "1,000 take a few minutes.",
         )
-    if st.button("Propose", type="primary", disabled=window is None or stores.rdkit_missing()):
+    if st.button("Propose", type="primary", disabled=window is None):
         assert window is not None
         carry_out(partial(_submit, run, dataset, window, int(count), int(generated)))
     if window is None:
@@ -135,12 +132,6 @@ def result(run: RunRow, lists: list[Job]) -> None:
         frame.problem(error)
         return
     proposal_view(proposals, name=f"proposed-{run.id[:8]}")
-
-
-_RDKIT_MISSING = (
-    "Proposing molecules needs RDKit, which is not installed on this server: "
-    f"{install_command()}. Then start the worker again."
-)
 
 
 page()

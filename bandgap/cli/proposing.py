@@ -75,7 +75,6 @@ def propose(
     read_manifest(model, kind="run")
 
     # Imported after the inputs were checked, because they import torch.
-    from bandgap.descriptors.rdkit_package import rdkit_module
     from bandgap.foundation.machine import set_threads
     from bandgap.proposals.candidates import known_molecules
     from bandgap.runs.companion import write_companion
@@ -89,7 +88,6 @@ def propose(
         n_compared=compared,
         seed=seed,
     )
-    rdkit_module()
     check_model(model)
     set_threads()
     with progress_bars() as progress:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.blocks import Block, NoFeaturesError
-from bandgap.descriptors.rdkit_package import check_rdkit, rdkit_module
+from bandgap.descriptors.rdkit_package import rdkit_module
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -170,5 +170,4 @@ BLOCK: Final = Block(
     name=lambda is_requested: "bonds of molecules",
     describe=bond_graphs,
     measures_similarity=True,
-    check=lambda is_requested: check_rdkit(),
 )

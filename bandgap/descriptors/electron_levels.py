@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from bandgap.descriptors import tight_binding
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.blocks import Block, NoFeaturesError
-from bandgap.descriptors.rdkit_package import check_rdkit
 from bandgap.foundation.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ def _huckel_levels(atoms: "Atoms") -> NDArray[np.float64]:
 
 def check_installed(levels: ElectronLevels) -> None:
     """Raise ConfigError if the package that computes these levels is not installed."""
-    if levels in (HUECKEL, BOTH):
-        check_rdkit()
     if levels != HUECKEL:
         tight_binding.check_installed()
 

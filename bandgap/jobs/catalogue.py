@@ -89,7 +89,6 @@ def register_system(library: Library) -> None:
         cores=cores(),
         levels=importlib.util.find_spec("tblite") is not None,
         graph=importlib.util.find_spec("torch_geometric") is not None,
-        rdkit=importlib.util.find_spec("rdkit") is not None,
         potentials=installed_extras(),
     )
     library.register_system(entry)

@@ -76,5 +76,4 @@ class SystemEntry:
     cores: int = 1
     levels: bool = False
     graph: bool = False
-    rdkit: bool = False
     potentials: tuple[str, ...] = ()

@@ -15,7 +15,6 @@ from bandgap.datasets.table import LabelledSet, elements_of
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, checked_levels
 from bandgap.descriptors.potentials import installed_extras
-from bandgap.descriptors.rdkit_package import rdkit_is_installed
 from bandgap.foundation.arguments import as_numbers, check_count
 from bandgap.foundation.requests import checked_keywords
 from bandgap.predictions.gap_distribution import ZERO_EV, enough_metals
@@ -34,7 +33,7 @@ def propose_for(
     level_of_theory: str = "",
     n: int | None = None,
     levels_installed: bool | None = None,
-    bonds_installed: bool | None = None,
+    bonds_installed: bool = True,
 ) -> Proposal:
     """Return the proposed method and electron levels, with the reason and the measured errors.
 
@@ -53,8 +52,7 @@ def propose_for(
         Whether electron levels can be computed by tight binding. Default: whether tblite is
         installed.
     bonds_installed
-        Whether levels can be computed from the bonds of molecules. Default: whether RDKit is
-        installed.
+        Whether levels can be computed from the bonds of molecules.
 
     Raises
     ------
@@ -77,8 +75,6 @@ def propose_for(
     n_learned = round((1.0 - DEFAULT_TEST_SHARE) * len(usable)) if n is None else n
     if levels_installed is None:
         levels_installed = importlib.util.find_spec("tblite") is not None
-    if bonds_installed is None:
-        bonds_installed = rdkit_is_installed()
     target = Target(
         element_sets,
         level_of_theory,

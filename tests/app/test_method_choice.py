@@ -94,24 +94,22 @@ def levels_left_out(at: AppTest) -> bool:
     return any("levels; this start has none" in info.value for info in at.info)
 
 
-def add_methylenes(
-    workspace: Workspace, *, has_tblite: bool, has_rdkit: bool, level_of_theory: str
-) -> None:
-    """Add 40 labelled molecules, on a server with or without the packages for levels."""
+def add_methylenes(workspace: Workspace, *, has_tblite: bool, level_of_theory: str) -> None:
+    """Add 40 labelled molecules, on a server with or without tblite."""
     register_all(str(workspace.home.folder))
     system = workspace.library.system()
     assert system is not None
-    workspace.library.register_system(replace(system, levels=has_tblite, rdkit=has_rdkit))
+    workspace.library.register_system(replace(system, levels=has_tblite))
     text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
     dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
     workspace.give_gaps(dataset, np.linspace(1.0, 3.0, 40), level=level_of_theory)
 
 
 @pytest.mark.parametrize(("has_tblite", "error"), [(True, "RMSE 0.37 eV"), (False, "RMSE 0.48 eV")])
-def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
+def test_levels_from_bonds_are_preset(
     visit: Visit, workspace: Workspace, has_tblite: bool, error: str
 ) -> None:
-    add_methylenes(workspace, has_tblite=has_tblite, has_rdkit=True, level_of_theory="PBE")
+    add_methylenes(workspace, has_tblite=has_tblite, level_of_theory="PBE")
     at = visit("train")
     assert levels_of(at) == ("GFN1-xTB-and-Hueckel" if has_tblite else "Hueckel-molecules")
     assert any(error in caption.value for caption in at.caption)
@@ -125,7 +123,7 @@ def test_levels_from_bonds_are_preset_where_rdkit_is_installed(
     ("level_of_theory", "installed", "method", "levels"),
     [
         ("PBE", True, "feature_gp", True),
-        ("PBE", False, "feature_gp", False),
+        ("PBE", False, "feature_gp", True),
         ("GFN1-xTB (periodic, Gamma)", True, "btl_pcp_pe", False),
     ],
     ids=["levels", "no tblite", "tight binding"],
@@ -138,9 +136,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     method: str,
     levels: bool,
 ) -> None:
-    add_methylenes(
-        workspace, has_tblite=installed, has_rdkit=False, level_of_theory=level_of_theory
-    )
+    add_methylenes(workspace, has_tblite=installed, level_of_theory=level_of_theory)
     at = visit("train")
     assert ticked(at) == [METHODS[method].title]
     assert (levels_of(at) != "none") == levels
@@ -149,7 +145,7 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     assert roles == ["**Recommended**", f"**{second}**", "**Baseline**"]
     reasons = next(text.proto.help for text in at.markdown if text.value == "**Recommended**")
     assert ("they need tblite: run `pip install" in reasons) == (not installed)
-    assert ("RMSE 0.38 to 0.40 eV" in reasons) == (installed and levels)
+    assert ("RMSE 0.37 eV" in reasons) == (installed and levels)
     assert not levels_left_out(at)
     assert f"More methods ({len(METHODS) - 3})" in [box.label for box in at.expander]
     at.multiselect[0].set_value(["kernel_ridge"]).run()  # the levels did not help it

@@ -12,7 +12,7 @@ from streamlit.testing.v1.element_tree import Button
 from app.components.shared.stores import is_organic
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.foundation.errors import ArtifactError
-from bandgap.jobs.entries import SourceEntry, SystemEntry
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.proposals import TABLE, load_proposals, proposal_folder
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
@@ -52,18 +52,6 @@ def test_run_on_structures_that_are_not_organic_proposes_no_molecules(
     assert any(map(is_organic, workspace.library.datasets(workspace.id)))
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_missing_rdkit_is_told_with_the_command_that_installs_it(
-    visit: Visit, workspace: Workspace, installed: bool
-) -> None:
-    workspace.library.register_system(SystemEntry(rdkit=installed))
-    at = visit("propose", run=finished_run(workspace))
-    at.number_input(key="window-from").set_value(1.0).run()
-    at.number_input(key="window-to").set_value(1.5).run()
-    assert propose_button(at).disabled == (not installed)
-    assert ("pip install -c constraints.txt ." in texts(at)) == (not installed)
-
-
 def test_grey_button_says_that_the_window_is_missing(visit: Visit, workspace: Workspace) -> None:
     at = visit("propose", run=finished_run(workspace))
     reason = "Fill in both ends of the target window first"
@@ -87,7 +75,6 @@ def test_missing_list_is_an_error_with_what_to_do(workspace: Workspace) -> None:
 
 @pytest.mark.slow
 def test_molecules_are_proposed_listed_and_drawn(visit: Visit, workspace: Workspace) -> None:
-    pytest.importorskip("rdkit")
     from bandgap.proposals.chemistry import embedded_atoms
 
     text = io.StringIO()

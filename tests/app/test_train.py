@@ -306,7 +306,7 @@ def test_levels_by_tight_binding_are_refused_for_gaps_like_them(
     visit: Visit, workspace: Workspace, levels: str, refused: bool
 ) -> None:
     dataset = with_gaussian_process(workspace, installed=True)
-    workspace.library.register_system(SystemEntry(levels=True, rdkit=True))
+    workspace.library.register_system(SystemEntry(levels=True))
     gaps = np.linspace(5.0, 8.0, 60)
     workspace.give_gaps(dataset, gaps, level="GFN2-xTB")
     at = visit("train")
@@ -320,9 +320,8 @@ def test_levels_that_the_server_cannot_compute_are_not_offered(
 ) -> None:
     with_gaussian_process(workspace, installed=False)
     box = levels_box(visit("train"))
-    assert box.options == ["none"] and "pip install -c constraints.txt '.[xtb]'" in box.help
-    workspace.library.register_system(SystemEntry(rdkit=True))
-    assert levels_box(visit("train")).options == ["none", "Hückel's method, from bonds"]
+    assert box.options == ["none", "Hückel's method, from bonds"]
+    assert "pip install -c constraints.txt '.[xtb]'" in box.help
 
 
 def test_features_and_memory_are_told_before_a_run() -> None:

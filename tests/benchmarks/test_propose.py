@@ -40,7 +40,6 @@ def test_gap_of_a_radical_is_missing() -> None:
 def test_small_benchmark_prints_and_writes_both_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("rdkit")
     pytest.importorskip("tblite")
     use_own_home(tmp_path, monkeypatch)
     file = tmp_path / "propose.json"

@@ -5,8 +5,6 @@ Skipped where the package selfies, which bandgap does not use, is not installed.
 
 import pytest
 
-pytest.importorskip("rdkit")
-
 from bandgap.proposals.candidates import known_molecules, usable_candidates
 from bandgap.proposals.chemistry import embedded_atoms, smiles_of_graph
 from bandgap.structures import as_records

@@ -177,12 +177,6 @@ def system() -> SystemEntry:
     return library().system() or SystemEntry()
 
 
-def rdkit_missing() -> bool:
-    """Return whether the worker has registered that it cannot propose molecules."""
-    entry = library().system()
-    return entry is not None and not entry.rdkit
-
-
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _stores(folder: str, read_only: bool) -> tuple[JobStore, Library]:
     home = open_home(folder or None)
@@ -219,7 +213,7 @@ def proposal(target: Target, *, transfers: bool) -> Proposal:
         target,
         transfers=transfers,
         levels_installed=machine.levels,
-        bonds_installed=machine.rdkit,
+        bonds_installed=True,
         potentials=machine.potentials,
     )
 

@@ -211,12 +211,7 @@ def offered_levels() -> list[ElectronLevels]:
     """Return the electron levels that the server can compute."""
     system = stores.system()
     tight_binding = (METHOD, SUPERCELL, MOLECULES, BOTH)
-    return [
-        name
-        for name in LEVELS
-        if (system.levels or name not in tight_binding)
-        and (system.rdkit or name not in (HUECKEL, BOTH))
-    ]
+    return [name for name in LEVELS if system.levels or name not in tight_binding]
 
 
 _N_HELP = (

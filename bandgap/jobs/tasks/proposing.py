@@ -20,7 +20,6 @@ def propose(work: Work) -> dict[str, Any]:
     The payload has `run`, `dataset` ("" for the demo molecules), `window`, `count`, `generated`
     and `seed`.
     """
-    from bandgap.descriptors.rdkit_package import rdkit_module
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.predictions.window import Window
     from bandgap.proposals.candidates import known_molecules
@@ -32,7 +31,6 @@ def propose(work: Work) -> dict[str, Any]:
 
     payload = work.job.payload
     model = work.home.run_folder(work.run.id)
-    rdkit_module()
     check_model(model)
     seed = int(payload["seed"])
     known_set = known_molecules(_records(work), progress=work.progress)

@@ -3,9 +3,6 @@
 import itertools
 
 import pytest
-
-pytest.importorskip("rdkit")
-
 from rdkit import Chem
 
 from bandgap.datasets.demo import load_demo, read_demo_manifest

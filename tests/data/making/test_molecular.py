@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
 pytest.importorskip("tblite")
 
 from bandgap.datasets.demo import load_demo, read_demo_manifest

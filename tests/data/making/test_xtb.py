@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
 pytest.importorskip("tblite")
 
 from data.making.xtb import GenerationFailed, checked_gap, conformer, electrons

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("rdkit")
-
 from bandgap.datasets.demo import load_demo
 from bandgap.foundation.errors import InputError
 from bandgap.proposals.candidates import known_molecules

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
-
 from bandgap.datasets.demo import load_demo
 from bandgap.foundation.errors import ArtifactError, Cancelled, InputError
 from bandgap.foundation.progress import Update

@@ -5,9 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("rdkit")
-
 from ase.io import write
 from rdkit.Chem import CanonSmiles
 

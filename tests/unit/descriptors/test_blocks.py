@@ -38,7 +38,6 @@ PACKAGES = {
     "potential": "chgnet",
     "second_potential": "sevenn",
     "graph": "torch_geometric",
-    "bonds": "rdkit",
     "levels": "tblite",
 }
 

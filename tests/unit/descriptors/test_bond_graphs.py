@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from ase.build import bulk, molecule
 
-pytest.importorskip("rdkit")
-
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
 from bandgap.descriptors.bond_graphs import (
     CONJUGATION,

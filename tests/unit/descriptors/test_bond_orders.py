@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk
-
-pytest.importorskip("rdkit")
-
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-pytest.importorskip("rdkit")
-
 from bandgap.descriptors import featurize
 from bandgap.descriptors.bond_orders import NoBondsError
 from bandgap.descriptors.electron_levels import (

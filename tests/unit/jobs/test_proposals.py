@@ -85,7 +85,6 @@ def test_run_that_does_not_exist_is_refused(store: Store) -> None:
 
 
 def test_cancelled_job_leaves_no_list(store: Store) -> None:
-    pytest.importorskip("rdkit")
     started = store.start()
     job = submitted(store, started.run)
     folder = store.home.run_folder(started.run)

@@ -24,7 +24,6 @@ SMILES = (
 @pytest.fixture
 def molecules() -> list[MoleculeGraph]:
     """The graphs of `SMILES`."""
-    pytest.importorskip("rdkit")
     from bandgap.proposals.chemistry import graph_of_smiles
 
     return [graph_of_smiles(smiles) for smiles in SMILES]

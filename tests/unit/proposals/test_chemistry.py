@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
-
-pytest.importorskip("rdkit")
-
 from rdkit.Chem import CanonSmiles
 
 from bandgap.datasets.demo import load_demo

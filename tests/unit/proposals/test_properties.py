@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("rdkit")
-
 from bandgap.proposals.properties import PROPERTIES, property_distances, property_values
 
 

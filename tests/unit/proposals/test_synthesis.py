@@ -5,8 +5,6 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
-
 from bandgap.proposals.synthesis import accessibility_scores, structural_alerts
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"

@@ -253,7 +253,7 @@ def test_given_method_and_levels_are_kept_and_missing_ones_are_proposed(world: W
 def test_run_without_a_method_uses_the_proposal(
     source_folder: Path, world: World, tmp_path: Path
 ) -> None:
-    """The expected levels depend on whether tblite and RDKit are installed here."""
+    """The expected levels depend on whether tblite is installed here."""
     gaps = np.where(
         [{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan
     )
@@ -261,10 +261,6 @@ def test_run_without_a_method_uses_the_proposal(
     more = {"n": 8, "n_test": 2, "settings": settings, "device": "cpu", "level_of_theory": "PBE"}
     run = transfer_labelled(source_folder, world.records, gaps, out=tmp_path, **more)
     manifest = bandgap.load_run(run).manifest
-    has_tblite, has_rdkit = (
-        importlib.util.find_spec(name) is not None for name in ("tblite", "rdkit")
-    )
-    levels = "GFN1-xTB" if has_tblite else "none"
-    if has_rdkit:
-        levels = "GFN1-xTB-and-Hueckel" if has_tblite else "Hueckel-molecules"
+    has_tblite = importlib.util.find_spec("tblite") is not None
+    levels = "GFN1-xTB-and-Hueckel" if has_tblite else "Hueckel-molecules"
     assert (manifest["method"], manifest["request"]["levels"]) == ("feature_gp", levels)
