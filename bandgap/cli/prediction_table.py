@@ -39,10 +39,9 @@ _TABLE_FORMATS = re.compile(r"\.(csv|parquet|cif|vasp|poscar|pdb|res)", re.IGNOR
 
 
 def check_files(out: Path, extxyz: Path | None) -> None:
-    """Raise an error, before any work, where these files cannot be written.
+    """Raise InputError, before any work, where these files cannot be written.
 
-    Raises InputError for a folder and for the ending of a format that is not written, and
-    ConfigError for Parquet without pyarrow.
+    That is for a folder and for the ending of a format that is not written.
     """
     for path, accepted, refused in (
         (out, ".csv or .parquet", _STRUCTURE_FORMATS),
@@ -57,10 +56,6 @@ def check_files(out: Path, extxyz: Path | None) -> None:
                 f"{path}: files that end in {path.suffix} are not written. Accepted: a name that"
                 f" ends in {accepted}. Convert or pack it afterwards."
             )
-    if _is_parquet(out):
-        from bandgap.predictions.parquet import check_parquet
-
-        check_parquet()
 
 
 def is_unfinished(out: Path) -> bool:

@@ -24,7 +24,7 @@ from bandgap.descriptors.block_settings import OwnColumns
 from bandgap.foundation.arguments import as_path, described
 from bandgap.foundation.children import in_child
 from bandgap.foundation.config import from_dict
-from bandgap.foundation.errors import ConfigError, InputError, listed, printable
+from bandgap.foundation.errors import InputError, listed, printable
 from bandgap.structures.ids import ID_KEYS
 from bandgap.structures.packed import PackedRecord
 from bandgap.structures.records import OwnRow, OwnTable, StructureRecord
@@ -235,13 +235,7 @@ def _read_csv(content: bytes, name: str) -> "pd.DataFrame":
 def _read_parquet(content: bytes, name: str) -> "pd.DataFrame":
     import pandas as pd
 
-    try:
-        frame = pd.read_parquet(io.BytesIO(content))
-    except ImportError:
-        raise ConfigError(
-            f"{name}: Parquet files are read by pyarrow, which is not installed here. Run pip "
-            "install pyarrow, or save the table as CSV."
-        ) from None
+    frame = pd.read_parquet(io.BytesIO(content))
     if not isinstance(frame.index, pd.RangeIndex):
         return frame
     return frame.set_index(_id_column(list(map(str, frame.columns))))

@@ -7,24 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.csv_tables import rearm
-from bandgap.foundation.errors import ConfigError
 from bandgap.predictions.table import NUMBER_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow
 
 ROWS = 10_000  # in a batch
-
-
-def check_parquet() -> None:
-    """Raise ConfigError where pyarrow, which writes Parquet, is not installed."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "Parquet files are written by pyarrow, which is not installed here. Run pip install "
-            "pyarrow, or give --out a name that ends in .csv."
-        ) from None
 
 
 def csv_to_parquet(table: Path, out: Path) -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS, read_predictions_csv
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def read_predictions(path: Path | str) -> "pd.DataFrame":
     """Read a table of predictions, whose content decides whether it is Parquet or CSV.
 
     The result is that of `read_predictions_csv` for the same predictions. Raises InputError for a
-    file that is not such a table, and ConfigError for Parquet without pyarrow.
+    file that is not such a table.
     """
     try:
         with Path(path).open("rb") as file:
@@ -31,15 +31,9 @@ def read_predictions(path: Path | str) -> "pd.DataFrame":
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ConfigError(
-            f"{path}: Parquet files are read by pyarrow, which is not installed here. Run pip"
-            " install pyarrow."
-        ) from None
     try:
         columns = pq.read_table(path).to_pydict()
     except (OSError, pa.ArrowException) as error:

@@ -66,13 +66,9 @@ class _Layout:
 
 def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable if the table is damaged or has none."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise Unreadable(
-            "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
-        ) from None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     n_rows = 0
     with content.on_disk() as stream:
         try:

@@ -21,7 +21,6 @@ def npz(**arrays: object) -> bytes:
 
 
 def parquet() -> bytes:
-    pytest.importorskip("pyarrow")
     return FRAME.to_parquet()
 
 

@@ -1,7 +1,6 @@
 """Tables of structures in Parquet: rows by their columns, and messages about unusable rows."""
 
 import io
-import sys
 
 import numpy as np
 import pandas as pd
@@ -248,12 +247,3 @@ def test_file_is_recognised_by_its_bytes_also_when_packed(tmp_path):
     assert [r.status for r in read_paths([tmp_path / "unnamed"])] == ["ready", "ready"]
     (record,) = read_structures(b"id,gap\n", "a.parquet")
     assert record.problem.endswith(f"Accepted: {ACCEPTED}.")
-
-
-def test_without_pyarrow_the_user_is_told_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (record,) = read_structures(parquet(), "a.parquet")
-    assert (
-        record.problem
-        == "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
-    )
