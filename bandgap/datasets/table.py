@@ -193,7 +193,7 @@ def learnable(
         If the lengths differ, or if no structure remains, with the first reason and what to do.
     """
     gaps = _checked_gaps(records, gaps_eV)
-    usable = _usable(records, gaps)
+    usable = usable_rows(records, gaps)
     described = featurize(
         [records[i] for i in usable],
         descriptor,
@@ -231,7 +231,7 @@ def learnable_without_features(
     from bandgap.descriptors.user_features import own_problem
 
     gaps = _checked_gaps(records, gaps_eV)
-    usable = _usable(records, gaps)
+    usable = usable_rows(records, gaps)
     problems = [
         None
         if (atoms := records[i].atoms) is None
@@ -250,6 +250,18 @@ def learnable_without_features(
     )
 
 
+def usable_rows(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
+) -> list[int]:
+    """Return the rows of the structures that are not refused and have a gap (not NaN)."""
+    pairs = zip(records, gaps_eV, strict=False)  # `learnable` checks that the lengths agree
+    return [
+        row
+        for row, (record, gap) in enumerate(pairs)
+        if record.status != "refused" and np.isfinite(gap)
+    ]
+
+
 def _checked_gaps(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
@@ -261,12 +273,6 @@ def _checked_gaps(
             " expected."
         )
     return gaps
-
-
-def _usable(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> list[int]:
-    return [
-        i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])
-    ]
 
 
 def _table_of(

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.table import Table, elements_of, learnable
+from bandgap.datasets.table import Table, elements_of, learnable, usable_rows
 from bandgap.descriptors import DescriptorConfig
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.growing import grown_descriptor
@@ -216,7 +216,7 @@ def tables_for(
             )
         return inputs_by_descriptor[source_descriptor]
 
-    labelled = _labelled(records, gaps_eV)
+    labelled = [records[row] for row in usable_rows(records, gaps_eV)]
     descriptors = {
         name: descriptor_taken(base_descriptor, get_method(name), elements)
         if members
@@ -254,17 +254,6 @@ def _reference_inputs(
     """
     grown = grown_descriptor(descriptor, elements)
     return inputs_for(grown if set(elements) <= set(grown.elements) else None)
-
-
-def _labelled(
-    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
-) -> list[StructureRecord]:
-    """Return the records that are not refused and have a gap (n,) in eV."""
-    return [
-        record
-        for record, gap in zip(records, gaps_eV, strict=True)
-        if record.status != "refused" and np.isfinite(gap)
-    ]
 
 
 def _n_usable(records: Sequence[StructureRecord], descriptor: DescriptorConfig) -> int:

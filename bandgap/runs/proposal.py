@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bandgap.datasets.checked import checked_set
-from bandgap.datasets.table import LabelledSet, elements_of
+from bandgap.datasets.table import LabelledSet, elements_of, usable_rows
 from bandgap.descriptors.block_settings import ElectronLevels
 from bandgap.descriptors.electron_levels import BOTH, HUECKEL, checked_levels
 from bandgap.descriptors.potentials import installed_extras
@@ -65,13 +65,9 @@ def propose_for(
     )
     if n is not None:
         check_count(n, name="n")
-    usable = [
-        (record, gap)
-        for record, gap in zip(data.records, data.gaps_eV, strict=True)
-        if record.status != "refused" and np.isfinite(gap)
-    ]
-    element_sets = Counter(tuple(sorted(elements_of(record))) for record, _ in usable)
-    n_metals = sum(1 for _, gap in usable if gap <= ZERO_EV)
+    usable = usable_rows(data.records, data.gaps_eV)
+    element_sets = Counter(tuple(sorted(elements_of(data.records[row]))) for row in usable)
+    n_metals = sum(data.gaps_eV[row] <= ZERO_EV for row in usable)
     n_learned = round((1.0 - DEFAULT_TEST_SHARE) * len(usable)) if n is None else n
     if levels_installed is None:
         levels_installed = importlib.util.find_spec("tblite") is not None

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.descriptors import DescriptorConfig, feature_terms, n_features
+from bandgap.descriptors import DescriptorConfig, feature_terms
 from bandgap.descriptors.potentials import potential_card_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
@@ -114,9 +114,9 @@ def train_joint_sources(
     Raises
     ------
     InputError
-        If shapes do not match, all gaps of a set are equal, or two sets have the same name.
+        If there is no set, or if a set has fewer than three gaps or only equal ones.
     """
-    _check(sets, descriptor)
+    _check(sets)
     powers = tuple(powers or default_powers(descriptor))
     torch_device = choose_device(device)
     models: dict[int, dict[str, SourceModel]] = {}
@@ -372,25 +372,10 @@ def _standardised(
     return torch.from_numpy(standardiser.features(x)[:, varying]).float().to(device)
 
 
-def _check(sets: Sequence[SourceSet], descriptor: DescriptorConfig) -> None:
-    names = [s.name for s in sets]
-    if not names or len(set(names)) < len(names):
-        raise InputError(
-            f"source sets are called {', '.join(names) or 'nothing'}. Give each a name of its own."
-        )
-    expected = n_features(descriptor)
+def _check(sets: Sequence[SourceSet]) -> None:
+    if not sets:
+        raise InputError("There is no source set. Give at least one.")
     for s in sets:
-        if s.features.shape != (len(s.gaps_eV), expected):
-            raise InputError(
-                f"source set {s.name!r}: features have shape {s.features.shape}; "
-                f"{len(s.gaps_eV)} gaps and the descriptor's {expected} features were expected."
-            )
-        for copy in s.displaced:
-            if not (copy.shape == s.features.shape and np.isfinite(copy).all()):
-                raise InputError(
-                    f"source set {s.name!r}: features of the displaced copies have shape "
-                    f"{copy.shape}; finite ones of shape {s.features.shape} were expected."
-                )
         if len(s.gaps_eV) < 3 or not float(np.std(s.gaps_eV)) > 0:
             raise InputError(
                 f"source set {s.name!r} has {len(s.gaps_eV)} gaps. "

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.datasets.table import elements_of
+from bandgap.datasets.table import elements_of, usable_rows
 from bandgap.descriptors import DescriptorConfig, config_for, descriptor_for, n_features
 from bandgap.descriptors.potentials import NONE, potential_obstacle, potentials_for
 from bandgap.descriptors.user_features import own_columns
@@ -48,12 +48,8 @@ def labelled_elements(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> list[str]:
     """Return the elements of the structures that are not refused and have a gap (not NaN)."""
-    elements: set[str] = set()
-    # `learnable` checks that the lengths agree.
-    for record, gap in zip(records, gaps_eV, strict=False):
-        if record.status != "refused" and np.isfinite(gap):
-            elements |= elements_of(record)
-    return sorted(elements)
+    rows = usable_rows(records, gaps_eV)
+    return sorted(set().union(*(elements_of(records[row]) for row in rows)))
 
 
 def elements_to_learn(
@@ -113,13 +109,8 @@ def potential_obstacle_for(
     records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]
 ) -> str:
     """Return a message if few labelled structures prevent the use of an installed potential."""
-    pairs = zip(records, gaps_eV, strict=False)
-    elements = {
-        record.id: elements_of(record)
-        for record, gap in pairs
-        if record.status != "refused" and np.isfinite(gap)
-    }
-    return potential_obstacle(elements)
+    labelled = [records[row] for row in usable_rows(records, gaps_eV)]
+    return potential_obstacle({record.id: elements_of(record) for record in labelled})
 
 
 def refuse_descriptor_with_source(descriptor: DescriptorConfig | None) -> None:
