@@ -59,14 +59,14 @@ def companion(
         "units": {column: UNITS[column] for column in columns if column in UNITS},
         "method": manifest["method"],
         "seed": manifest["request"]["seed"],
-        "n_labelled": manifest.get("n"),
-        "learned_from": list(manifest.get("split", {}).get("train", ())),
-        "level_of_theory": manifest.get("level_of_theory", ""),
-        "data_fingerprint": manifest.get("data", {}).get("fingerprint"),
-        "source_fingerprint": manifest.get("source", {}).get("fingerprint"),
-        "trained": manifest.get("created"),
-        "warnings": list(manifest.get("warnings", ())),
-        "versions": manifest.get("versions", {}),
+        "n_labelled": manifest["n"],
+        "learned_from": manifest["split"]["train"],
+        "level_of_theory": manifest["level_of_theory"],
+        "data_fingerprint": manifest["data"]["fingerprint"],
+        "source_fingerprint": manifest["source"]["fingerprint"],
+        "trained": manifest["created"],
+        "warnings": manifest["warnings"],
+        "versions": manifest["versions"],
     }
 
 

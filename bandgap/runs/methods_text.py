@@ -66,7 +66,7 @@ def cited_works(manifest: Mapping[str, Any]) -> Iterator[str]:
     for name in ("potential", "second_potential"):
         if potential := POTENTIALS.get(str(descriptor.get(name))):
             yield potential.card_text
-    card = manifest.get("source", {}).get("card") or {}
+    card = manifest["source"]["card"]
     if card.get("n_structures"):
         names = ", ".join(map(str, card.get("data", ()))) or "not recorded"
         yield f"Data of the source model: {names}. {card.get('licence') or 'No licence recorded.'}"
@@ -106,9 +106,9 @@ def _joined(texts: list[str]) -> str:
 
 def _data_sentence(manifest: Mapping[str, Any]) -> str:
     data = manifest["data"]
-    level = manifest.get("level_of_theory")
+    level = manifest["level_of_theory"]
     origin = f" computed at the level {level}" if level else ""
-    n_out = len(manifest.get("left_out") or ())
+    n_out = len(manifest["left_out"])
     left_out = f" ({n_out:,} more were left out)" if n_out else ""
     return (
         f"The data set has {data['n_labelled']:,} structures with band gaps{origin}{left_out} "
@@ -117,8 +117,8 @@ def _data_sentence(manifest: Mapping[str, Any]) -> str:
 
 
 def _method_sentence(manifest: Mapping[str, Any]) -> str:
-    version = manifest.get("versions", {}).get("bandgap", "")
-    card = manifest.get("source", {}).get("card") or {}
+    version = manifest["versions"]["bandgap"]
+    card = manifest["source"]["card"]
     text = f"Band gaps were predicted with bandgap {version} by the method {manifest['title']}"
     if not card.get("n_structures"):
         return f"{text}, which learned from these structures alone."
@@ -134,17 +134,17 @@ def _learned_sentences(manifest: Mapping[str, Any]) -> list[str]:
     """Return what the method was fitted to where it is not the gaps of all structures."""
     sentences = []
     if "metals" in posterior_kinds(manifest):
-        n_metals = int(manifest.get("diagnostics", {}).get("metals", 0))
+        n_metals = int(manifest["diagnostics"].get("metals", 0))
         sentences.append(
             f"Of the labels learned from, {n_metals:,} are zero: a classifier on the same features"
             " gives the probability of a metal, and the method was fitted to the semiconductors."
         )
-        if "metal_score_slope_eV" in manifest.get("diagnostics", {}):
+        if "metal_score_slope_eV" in manifest["diagnostics"]:
             sentences.append(
                 "A truncated regression of left-out errors on the classifier's score then moved the"
                 " gaps of the semiconductors."
             )
-    if baseline := manifest["request"].get("baseline"):
+    if baseline := manifest["request"]["baseline"]:
         sentences.append(
             f"It learned the difference of the gaps to a straight line in {baseline}, which every "
             "prediction needs too."
@@ -153,8 +153,8 @@ def _learned_sentences(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _sampling_sentences(manifest: Mapping[str, Any]) -> list[str]:
-    diagnostics = manifest.get("diagnostics", {})
-    sampler = manifest.get("config", {}).get("sampler")
+    diagnostics = manifest["diagnostics"]
+    sampler = manifest["config"].get("sampler")
     rhat = [value for value in diagnostics.get("rhat", {}).values() if value is not None]
     ess = [value for value in diagnostics.get("ess", {}).values() if value is not None]
     if not rhat or not ess:
@@ -177,10 +177,10 @@ def _split_sentence(manifest: Mapping[str, Any]) -> str:
     n = (manifest.get("refit") or manifest)["n"]
     if not n_test:
         return f"The model learned from {n:,} structures; none was held out."
-    how = "by formula" if request.get("by_formula") else "at random"
-    if request.get("test_ids"):
+    how = "by formula" if request["by_formula"] else "at random"
+    if request["test_ids"]:
         how = "by a given list"
-    conformal = (manifest.get("conformal") or {}).get("ids", ())
+    conformal = (manifest["conformal"] or {}).get("ids", ())
     back = f" {len(conformal):,} were held back for conformal intervals." if conformal else ""
     return (
         f"{n_test:,} structures were held out {how} (seed {request['seed']}), and the model "
@@ -189,7 +189,7 @@ def _split_sentence(manifest: Mapping[str, Any]) -> str:
 
 
 def _error_sentences(manifest: Mapping[str, Any]) -> list[str]:
-    metrics = manifest.get("metrics") or {}
+    metrics = manifest["metrics"]
     n = len(tested_ids(manifest))
     if not n or "rmse_eV" not in metrics:
         return []
@@ -199,5 +199,5 @@ def _error_sentences(manifest: Mapping[str, Any]) -> list[str]:
         f"the mean absolute error {metrics['mae_eV']:.3f} eV; 95 % prediction intervals contain "
         f"{100 * metrics['coverage_95']:.1f} % of the gaps (calibrated intervals: {low:.1f} to "
         f"{high:.1f} %) and are {metrics['width_95_eV']:.2f} eV wide on average.",
-        *filter(None, [tiny_error_warning({**metrics, **manifest.get("tested", {})})]),
+        *filter(None, [tiny_error_warning({**metrics, **manifest["tested"]})]),
     ]

@@ -65,11 +65,11 @@ class ServedModel:
         )
         return {
             "name": self.name,
-            "method": manifest.get("method", ""),
-            "title": manifest.get("title", ""),
-            "level_of_theory": manifest.get("level_of_theory", ""),
-            "n": manifest.get("n", 0),
-            "created": manifest.get("created", ""),
+            "method": manifest["method"],
+            "title": manifest["title"],
+            "level_of_theory": manifest["level_of_theory"],
+            "n": manifest["n"],
+            "created": manifest["created"],
             "fingerprint": self.fingerprint,
             "elements": list(self.run.descriptor.species),
             "baseline": self.run.baseline,
@@ -81,7 +81,7 @@ class ServedModel:
     def notes(self) -> list[str]:
         """Warnings of the run, and the sentence of its calibrator."""
         calibration = [] if self.calibrator is None else [self.calibrator.sentence]
-        return [*calibration, *self.run.manifest.get("warnings", ())]
+        return [*calibration, *self.run.manifest["warnings"]]
 
     def answer(
         self, requests: Sequence[PredictionRequest], described: Sequence[Descriptors]
