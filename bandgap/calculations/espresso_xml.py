@@ -9,12 +9,11 @@ Hartree atomic units.
 
 from array import array
 from dataclasses import dataclass, field
-from io import StringIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.calculations.packed_xml import Handler, number_or_nan, parse_xml
+from bandgap.calculations.packed_xml import number_or_nan, parse_xml
 from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
@@ -24,7 +23,9 @@ Floats = NDArray[np.float64]
 HARTREE_EV = 27.211386245988  # CODATA 2018
 BOHR_ANGSTROM = 0.529177210903
 MAX_EIGENVALUES = 10_000_000
+MAX_TEXT = 10_000_000  # characters of one value; 10,000 bands have 250,000
 MAX_VALUES = 20_000  # atoms and k-points
+MAX_DEPTH = 50
 
 _STRUCTURE = ("output/atomic_structure/", "step/atomic_structure/")
 # Values that are stored under their path.
@@ -125,7 +126,7 @@ def read_espresso(content: Content) -> EspressoRun:
         If the file is no complete output of Quantum ESPRESSO 6 or later, with the reason.
     """
     handler = _Handler()
-    parse_xml(content, handler)
+    parse_xml(content, handler, program="Quantum ESPRESSO")
     return handler.result()
 
 
@@ -137,16 +138,16 @@ def to_number(text: str, what: str) -> float:
     return value
 
 
-class _Handler(Handler):
+class _Handler:
     """Collect the content of the elements that are needed; the methods are called by expat."""
 
-    program = "Quantum ESPRESSO"
-    max_text = 10_000_000  # 10,000 bands have 250,000
-
     def __init__(self) -> None:
-        super().__init__()
+        self.has_started = False
         self.run = EspressoRun()
+        self._tags: list[str] = []
         self._attributes: dict[str, str] = {}  # of the element that is being read
+        self._texts: list[str] | None = None  # of the element that is being read
+        self._n_characters = 0
         self._weights: list[float] = []
         self._energies = array("d")
         self._has_output = False
@@ -156,7 +157,12 @@ class _Handler(Handler):
         """Open an element."""
         if not self._tags:
             _check_root(tag)
-        super().start(tag.rpartition(":")[2], attributes)
+        self.has_started = True
+        self._tags.append(tag.rpartition(":")[2])
+        if len(self._tags) > MAX_DEPTH:
+            raise Unreadable(
+                "XML elements are nested too deep. Quantum ESPRESSO writes no such file"
+            )
         path = "/".join(self._tags[1:])
         if path == "step":
             self.run.n_steps += 1
@@ -166,14 +172,24 @@ class _Handler(Handler):
         elif path == "output/atomic_species/species":
             self._species = attributes.get("name", "").strip()
         self._attributes = attributes
-        self._text = StringIO() if _is_read(path) else None
+        self._texts = [] if _is_read(path) else None
+        self._n_characters = 0
+
+    def add_text(self, text: str) -> None:
+        """Add text to the value that is being read."""
+        if self._texts is None:
+            return
+        self._texts.append(text)
+        self._n_characters += len(text)
+        if self._n_characters > MAX_TEXT:
+            raise Unreadable(f"a value has more than {MAX_TEXT:,} characters")
 
     def end(self, tag: str) -> None:
         """Close an element and store its content."""
-        if self._text is not None:
-            self._store("/".join(self._tags[1:]), self._text.getvalue().strip())
-            self._text = None
-        super().end(tag)
+        if self._texts is not None:
+            self._store("/".join(self._tags[1:]), "".join(self._texts).strip())
+            self._texts = None
+        self._tags.pop()
 
     def result(self) -> EspressoRun:
         """Return the content of the file. Raises Unreadable if a part is missing."""

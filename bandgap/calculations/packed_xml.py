@@ -10,8 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
-from typing import ClassVar
+from typing import Protocol
 from xml.parsers import expat
 
 from bandgap.structures.contents import GZIP_MAGIC, Content, Stream
@@ -20,50 +19,25 @@ from bandgap.structures.draft import Unreadable, number
 CHUNK_BYTES = 2**16
 _PIECE_BYTES = 256  # read at a time at the beginning of a file
 MAX_BYTES = 20_000_000_000  # after decompression
-MAX_DEPTH = 50  # of elements
 MAX_RATIO = 50  # unpacked by packed size; real files have 10 to 25
 _ROOT = re.compile(rb"<(?:\w+:)?(\w+)[\s/>]")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"7z\xbc\xaf": "7z", b"\x1f\x9d": "compress"}
 
 
-class Handler:
-    """Follows the open elements and the text of a value; expat calls its methods.
+class Handler(Protocol):
+    """Collects the content of a file; expat calls its methods."""
 
-    One for each program collects the content.
-    """
+    has_started: bool  # whether the first element was read
 
-    program: ClassVar[str]  # that wrote the file, for messages
-    max_text: ClassVar[int]  # characters of one value
+    def start(self, tag: str, attributes: dict[str, str]) -> None: ...
 
-    def __init__(self) -> None:
-        self._tags: list[str] = []
-        self._text: StringIO | None = None  # of the element that is being read
-        self.has_started = False  # whether the first element was read
+    def add_text(self, text: str) -> None: ...
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Open an element."""
-        self.has_started = True
-        self._tags.append(tag)
-        if len(self._tags) > MAX_DEPTH:
-            raise Unreadable(
-                f"XML elements are nested too deep. {self.program} writes no such file"
-            )
-
-    def add_text(self, text: str) -> None:
-        """Add text to the value that is being read."""
-        if self._text is None:
-            return
-        self._text.write(text)
-        if self._text.tell() > self.max_text:
-            raise Unreadable(f"a value has more than {self.max_text:,} characters")
-
-    def end(self, tag: str) -> None:
-        """Close an element."""
-        self._tags.pop()
+    def end(self, tag: str) -> None: ...
 
 
-def parse_xml(content: Content, handler: Handler) -> None:
+def parse_xml(content: Content, handler: Handler, *, program: str) -> None:
     """Give the elements of a file to a handler.
 
     Parameters
@@ -72,6 +46,8 @@ def parse_xml(content: Content, handler: Handler) -> None:
         File, which may be gzipped.
     handler
         Collects the content. It may raise Unreadable.
+    program
+        Name of the program that wrote the file, for messages.
 
     Raises
     ------
@@ -87,7 +63,7 @@ def parse_xml(content: Content, handler: Handler) -> None:
     def refuse_declaration(*_: object) -> None:
         # Entities of such a declaration can expand to any size.
         raise Unreadable(
-            f"the file declares a document type (DOCTYPE), which {handler.program} never writes"
+            f"the file declares a document type (DOCTYPE), which {program} never writes"
         )
 
     parser.StartDoctypeDeclHandler = refuse_declaration
@@ -97,9 +73,7 @@ def parse_xml(content: Content, handler: Handler) -> None:
             parser.Parse(chunk, False)
             n_bytes += len(chunk)
             if n_bytes - parser.CurrentByteIndex > 16 * CHUNK_BYTES:
-                raise Unreadable(
-                    f"an XML tag has more than 1 MB. {handler.program} writes no such file"
-                )
+                raise Unreadable(f"an XML tag has more than 1 MB. {program} writes no such file")
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise Unreadable(_reason(error, has_started=handler.has_started)) from error

@@ -7,12 +7,11 @@ are skipped. The memory grows only with the number of eigenvalues.
 import math
 from array import array
 from dataclasses import dataclass, field
-from io import StringIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.calculations.packed_xml import Handler, number_or_nan, parse_xml
+from bandgap.calculations.packed_xml import number_or_nan, parse_xml
 from bandgap.foundation.errors import quoted
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
@@ -20,7 +19,9 @@ from bandgap.structures.draft import Unreadable
 Floats = NDArray[np.float64]
 
 MAX_EIGENVALUES = 10_000_000  # 160 MB with the occupations
+MAX_TEXT = 100_000  # characters of one value
 MAX_VALUES = 20_000  # settings, atoms, and k-points
+MAX_DEPTH = 50
 _ELEMENT_NAMES = {"X": "Xe", "r": "Zr"}  # as VASP shortens them
 _OTHER_KPOINTS = "eigenvalues_kpoints_opt"
 _OF_STEPS = ("EDIFF", "EDIFFG", "NELM", "NSW", "IBRION")  # settings that the gap does not need
@@ -105,21 +106,21 @@ def read_vasprun(content: Content) -> VaspRun:
         If the file is no complete output of VASP, or has no eigenvalues, with the reason.
     """
     handler = _Handler()
-    parse_xml(content, handler)
+    parse_xml(content, handler, program="VASP")
     return handler.result()
 
 
-class _Handler(Handler):
+class _Handler:
     """Collect the content of the elements that are needed; the methods are called by expat."""
 
-    program = "VASP"
-    max_text = 100_000
-
     def __init__(self) -> None:
-        super().__init__()
+        self.has_started = False
         self.run = VaspRun()
+        self._tags: list[str] = []
         self._names: list[str] = []  # attribute `name` of every open element
         self._skipped_from = 0  # depth of the element that is skipped, 0 for none
+        self._texts: list[str] | None = None  # of the element that is being read
+        self._n_characters = 0
         self._row: list[str] = []  # cells of a table row
         self._vectors: dict[str, list[list[float]]] = {}  # lists of vectors by name
         self._blocks = {"eigenvalues": _BandBlock(), _OTHER_KPOINTS: _BandBlock()}
@@ -135,9 +136,12 @@ class _Handler(Handler):
                 f"the file is no output of VASP: its first element is {quoted(tag)}, and <modeling>"
                 " is expected"
             )
-        super().start(tag, attributes)
+        self.has_started = True
+        self._tags.append(tag)
         self._names.append(attributes.get("name", ""))
         depth = len(self._tags)
+        if depth > MAX_DEPTH:
+            raise Unreadable("XML elements are nested too deep. VASP writes no such file")
         if self._skipped_from:
             return
         if depth == 2 and tag == "calculation":
@@ -151,15 +155,25 @@ class _Handler(Handler):
         elif tag == "varray" and attributes.get("name") == "selective":
             self.run.has_fixed_atoms = True
         elif tag in ("i", "v", "c", "r"):
-            self._text = StringIO()
+            self._texts = []
+            self._n_characters = 0
+
+    def add_text(self, text: str) -> None:
+        """Add text to the value that is being read."""
+        if self._texts is None:
+            return
+        self._texts.append(text)
+        self._n_characters += len(text)
+        if self._n_characters > MAX_TEXT:
+            raise Unreadable(f"a value has more than {MAX_TEXT:,} characters")
 
     def end(self, tag: str) -> None:
         """Close an element and store its content."""
         depth = len(self._tags)
         if not self._skipped_from:
-            if self._text is not None and tag in ("i", "v", "c", "r"):
-                self._store(tag, self._text.getvalue().strip())
-                self._text = None
+            if self._texts is not None and tag in ("i", "v", "c", "r"):
+                self._store(tag, "".join(self._texts).strip())
+                self._texts = None
             elif tag == "rc":
                 self._store_row()
             elif tag == "calculation" and depth == 2:
@@ -168,7 +182,7 @@ class _Handler(Handler):
                 self._weights = [row[0] for row in self._vectors.get("weights", []) if row]
         elif self._skipped_from == depth:
             self._skipped_from = 0
-        super().end(tag)
+        self._tags.pop()
         self._names.pop()
 
     def result(self) -> VaspRun:

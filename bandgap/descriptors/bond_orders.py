@@ -54,8 +54,7 @@ class NoBondsError(Exception):
 def molecules_of(atoms: "Atoms") -> list[tuple[Any, int]]:
     """Return each distinct molecule of a structure (an RDKit molecule), and how often it occurs.
 
-    Raises NoBondsError if there is none, or if the bonds of one cannot be perceived, and
-    ConfigError if RDKit is not installed.
+    Raises NoBondsError if there is none, or if the bonds of one cannot be perceived.
     """
     counts: dict[tuple[Any, ...], int] = {}
     skeletons: dict[tuple[Any, ...], Any] = {}

@@ -79,8 +79,7 @@ _LONE_PAIR_NEIGHBOURS: Final = {
 def huckel_levels_eV(atoms: "Atoms") -> Floats:
     """Return the smallest gap, highest HOMO and lowest LUMO (3,) of the molecules in eV.
 
-    Raises NoBondsError if there is no molecule or the bonds of one cannot be perceived, and
-    ConfigError if RDKit is not installed.
+    Raises NoBondsError if there is no molecule or the bonds of one cannot be perceived.
     """
     from bandgap.descriptors.bond_orders import molecules_of
 

@@ -16,7 +16,7 @@ def install_command(extra: str = "") -> str:
     return f"`pip install -c constraints.txt {target}` in the folder of bandgap's README"
 
 
-def not_installed(user: str, package: str | None, *, extra: str = "", end: str = "") -> ConfigError:
+def not_installed(user: str, package: str | None, *, extra: str, end: str = "") -> ConfigError:
     """Return the error that what `user` needs is not installed; `end` follows what to install."""
     return ConfigError(
         f"{user} needs the package {package}, which is not installed. Install it by "

@@ -105,7 +105,7 @@ def known_molecules(
 ) -> KnownMolecules:
     """Return the molecules of structures, with bonds perceived from the geometries.
 
-    Raises ConfigError without RDKit, and InputError where no structure is a usable molecule.
+    Raises InputError where no structure is a usable molecule.
     """
     graphs: list[MoleculeGraph] = []
     usable_records: list[StructureRecord] = []

@@ -221,7 +221,7 @@ def propose_molecules(
     Raises
     ------
     ConfigError
-        For a run with a baseline, and without RDKit.
+        For a run with a baseline.
     InputError
         Where no generated molecule is usable, or the run predicts none of them.
     """

@@ -89,18 +89,6 @@ class Origin:
         cards = [model.card for model in self.stored[0].values()] if self.stored else []
         return sorted(set().union(*(card.elements for card in cards)))
 
-    def fingerprint(self, head: str, *, has_new_elements: bool) -> str:
-        """Return the fingerprint of the stored networks with extras, of the output `head`."""
-        if self.sources is None:
-            return NO_SOURCE
-        members = self.stored
-        if self.sources.has_several_heads:  # read without extras
-            together = self.method.together and not has_new_elements
-            members = self.sources.load(
-                None if together else head, verify=False, extras=not together
-            )
-        return fingerprint([source_fingerprint(member[head]) for member in members])
-
     def facts(
         self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]
     ) -> dict[str, Any]:
@@ -126,11 +114,20 @@ class Origin:
         new_elements = [
             element for element in self.descriptor.species if element not in source_species
         ]
+        if new_elements:
+            # The fingerprint is that of the stored networks with extras, without which several
+            # outputs were read.
+            stored = (
+                self.sources.load(head, verify=False)
+                if self.sources.has_several_heads
+                else self.stored
+            )
+            models = [member[head] for member in stored]
         return {
             "head": head,
             "card": card,
             "members": len(models),
-            "fingerprint": self.fingerprint(head, has_new_elements=bool(new_elements)),
+            "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
             "overlap": None if is_unknown else to_dict(replace(overlaps, near_copies=near_copies)),
         } | ({"new_elements": new_elements} if new_elements else {})
 

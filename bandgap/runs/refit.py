@@ -15,6 +15,7 @@ from bandgap.datasets.shipped_models import folder_of_source
 from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.arguments import as_folder
+from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.foundation.requests import checked_keywords
@@ -22,6 +23,8 @@ from bandgap.inference.checkpoints import CHECKPOINT
 from bandgap.runs.explanation import check_same_own
 from bandgap.runs.parent_test import ParentTest, read_parent
 from bandgap.runs.transfer import Prepared, fit, prepare, report, split_rows
+from bandgap.sources.cards import NO_SOURCE
+from bandgap.sources.stored import source_fingerprint
 from bandgap.storage.result_folders import check_result_folder
 
 
@@ -110,11 +113,22 @@ def check_content(parent: ParentTest, prepared: Prepared) -> None:
             f"{parent.folder}: the gaps are of {prepared.theory_level!r} now, and of "
             f"{level!r} in this run. Give the same level of theory."
         )
-    source = parent.manifest["source"]
-    has_new_elements = bool(source.get("new_elements"))
-    content = prepared.origin.fingerprint(source["head"], has_new_elements=has_new_elements)
-    if source["fingerprint"] != content:
+    if parent.manifest["source"]["fingerprint"] != _source_content(parent, prepared):
         raise InputError(
             f"{parent.folder}: the source model differs from that of this run. Its error does not "
             "apply to another source: give the same one, or train a new run."
         )
+
+
+def _source_content(parent: ParentTest, prepared: Prepared) -> str:
+    """Return the fingerprint of the source, as `Origin.facts` writes it to a manifest."""
+    origin = prepared.origin
+    if origin.sources is None:
+        return NO_SOURCE
+    source = parent.manifest["source"]
+    members = origin.stored
+    if origin.sources.has_several_heads:
+        has_new_elements = bool(source.get("new_elements"))
+        together = origin.method.together and not has_new_elements
+        members = origin.sources.load(None if together else source["head"], extras=not together)
+    return fingerprint([source_fingerprint(member[source["head"]]) for member in members])

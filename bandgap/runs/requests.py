@@ -31,8 +31,8 @@ Preset = Annotated[
     str | None,
     Setting(
         "Descriptor",
-        "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is "
-        "used.",
+        "Descriptor with fixed settings, such as oe62-16; an unknown name lists all of them. A "
+        "transfer takes that of its source model.",
         metavar="NAME",
     ),
 ]
@@ -40,8 +40,8 @@ Species = Annotated[
     tuple[str, ...] | None,
     Setting(
         "Elements",
-        "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor "
-        "is used.",
+        "Elements of a new descriptor: H C N O, or H,C,N,O. A transfer takes the descriptor of its "
+        "source model.",
         metavar="SYMBOLS",
     ),
 ]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors import DescriptorConfig, feature_blocks, n_features
+from bandgap.foundation.errors import ConfigError
 from bandgap.networks.standardise import feature_statistics, powered
 from bandgap.sources.model import SourceModel
 
@@ -66,9 +67,14 @@ def grown_members(
 ) -> list[Mapping[str, SourceModel]]:
     """Return every output of every network, grown.
 
-    `descriptor` has no electron levels; these follow its features in `x`, and networks do not take
-    them.
+    Raises ConfigError for a descriptor with electron levels. These follow the features of the
+    descriptor in `x`, and networks do not take them.
     """
+    if descriptor.levels != "none":
+        raise ConfigError(
+            f"the descriptor of a source's networks has the electron levels {descriptor.levels!r}. "
+            "Give it without levels, and these as the last features."
+        )
     return [
         {head: grown_source(model, descriptor, x) for head, model in member.items()}
         for member in members

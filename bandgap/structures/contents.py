@@ -67,10 +67,9 @@ class Content:
         with self.opened() as stream:
             return stream.read()
 
-    def blocks(self, *, after: int = 0) -> Iterator[bytes]:
-        """Yield the bytes in blocks, without the first `after` bytes."""
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes in blocks."""
         with self.opened() as stream:
-            stream.read(after)
             while block := stream.read(BLOCK):
                 yield block
 

@@ -127,10 +127,10 @@ def check_operations(operations: Operations, cell: UnitCell, *, origin: str) -> 
     lengths = ", ".join(f"{length:g}" for length in cell.lengths)
     angles = ", ".join(f"{angle:g}" for angle in cell.angles)
     raise Unreadable(
-        f"the symmetry operator {_triplet(operations[misfit])} {origin} does not map the unit cell"
-        f" onto itself (lengths {lengths} A, angles {angles}): it belongs to other axes or to"
-        " another cell. Export all atoms of the cell in P 1, or list the operators of these axes"
-        " (_space_group_symop_operation_xyz of a CIF)."
+        f"the symmetry operator {_operator(operations[misfit]).triplet()} {origin} does not map the"
+        f" unit cell onto itself (lengths {lengths} A, angles {angles}): it belongs to other axes"
+        " or to another cell. Export all atoms of the cell in P 1, or list the operators of these"
+        " axes (_space_group_symop_operation_xyz of a CIF)."
     )
 
 
@@ -140,9 +140,9 @@ def check_group(operations: Operations, *, origin: str) -> None:
     The cell lacks atoms if one of a group is missing. Operators that generate the group are
     multiplied; their products must be listed. `origin` is as in `check_operations`.
     """
-    listed = {_triplet(operation) for operation in operations}
+    listed = {operator.triplet(): operator for operator in map(_operator, operations)}
     group = {"x,y,z"}
-    if not group <= listed:
+    if not group <= listed.keys():
         raise Unreadable(
             f"the {len(listed):,} symmetry operators {origin} lack the identity x,y,z. List all"
             " operators, or export all atoms of the cell in P 1."
@@ -151,22 +151,21 @@ def check_group(operations: Operations, *, origin: str) -> None:
     for triplet in sorted(listed):
         if triplet in group:
             continue
-        generators.append(gemmi.Op(triplet))
-        operators = [gemmi.Op(member) for member in sorted(group)]
-        while operators:
-            operator = operators.pop()
-            for generator in generators:
-                product = operator.combine(generator).wrap()
-                if product.triplet() not in listed:
-                    raise Unreadable(
-                        f"the {len(listed):,} symmetry operators {origin} are no group:"
-                        f" {operator.triplet()} after {generator.triplet()} gives an operator that"
-                        " is missing. List all operators, those with centring translations too, or"
-                        " export all atoms of the cell in P 1."
-                    )
-                if product.triplet() not in group:
-                    group.add(product.triplet())
-                    operators.append(product)
+        generators.append(listed[triplet])
+        products = [(listed[member], listed[triplet]) for member in group]
+        while products:
+            operator, generator = products.pop()
+            product = operator.combine(generator).wrap().triplet()
+            if product not in listed:
+                raise Unreadable(
+                    f"the {len(listed):,} symmetry operators {origin} are no group:"
+                    f" {operator.triplet()} after {generator.triplet()} gives an operator that is"
+                    " missing. List all operators, those with centring translations too, or export"
+                    " all atoms of the cell in P 1."
+                )
+            if product not in group:
+                group.add(product)
+                products += [(listed[product], other) for other in generators]
 
 
 def _misfit(operations: Operations, cell: UnitCell) -> int | None:
@@ -210,5 +209,5 @@ def _matrices(operations: list[gemmi.Op]) -> Operations:
     return matrices
 
 
-def _triplet(operation: Floats) -> str:
-    return gemmi.seitz_to_op([*operation.tolist(), [0.0, 0.0, 0.0, 1.0]]).triplet()
+def _operator(operation: Floats) -> gemmi.Op:
+    return gemmi.seitz_to_op([*operation.tolist(), [0.0, 0.0, 0.0, 1.0]])

@@ -98,7 +98,8 @@ def test_row_without_a_prediction_has_no_interval_text(
     workspace: Workspace, predicted: tuple[str, str]
 ) -> None:
     folder = workspace.home.prediction_folder(*predicted)
-    table = prediction_rows(load_predictions(folder / QUANTILES).to_columns())
+    columns = load_predictions(folder / QUANTILES).to_columns()
+    table = prediction_rows(columns, load_details(folder / DETAILS))
     frame = page_frame(table.loc[[0, REFUSED]])
     lower, upper = table.loc[0, ["lower_eV", "upper_eV"]]
     assert list(frame["interval"]) == [f"{lower:.2f} to {upper:.2f}", ""]

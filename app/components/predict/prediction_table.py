@@ -34,7 +34,7 @@ _STATUS: dict[Show, str] = {
 
 
 def prediction_rows(
-    columns: Mapping[str, Sequence[str] | Floats], details: PredictionDetails | None = None
+    columns: Mapping[str, Sequence[str] | Floats], details: PredictionDetails
 ) -> pd.DataFrame:
     """Return the table of the CSV; its index has the positions of the structures.
 
@@ -45,10 +45,10 @@ def prediction_rows(
     columns
         Columns of `Predictions.to_columns`.
     details
-        Their details, if stored, which have the nearest known structures.
+        Their details, which have the nearest known structures.
     """
     table = pd.DataFrame(dict(columns))
-    if details is not None and len(details) == len(table):
+    if len(details) == len(table):
         table["nearest_known"] = details.nearest
         table["nearest_distance"] = details.distance
         table["nearest_percentile"] = details.percentile

@@ -1,5 +1,6 @@
 """Structures with elements that the source lacks: who learns them, who leaves them out."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from bandgap.descriptors import featurize
 from bandgap.descriptors.growing import grown_descriptor
 from bandgap.descriptors.potentials.protocol import Potential
+from bandgap.foundation.errors import ConfigError
 from bandgap.networks.perceptron import hidden_features
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.compared_tables import tables_for
@@ -15,7 +17,7 @@ from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.sources.cards import NO_SOURCE
-from bandgap.sources.new_elements import grown_source
+from bandgap.sources.new_elements import grown_members, grown_source
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.statistics import hidden_layers
 from bandgap.sources.stored import load_source
@@ -81,6 +83,14 @@ def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
     same = grown_descriptor(source.descriptor, ["H", "O"])
     assert same is source.descriptor
     assert grown_source(source, same, featurize(world.records, same).features) is source
+
+
+def test_electron_levels_are_no_features_of_a_grown_source(source_folder, world):
+    source = load_source(source_folder)
+    with_levels = dataclasses.replace(source.descriptor, levels="GFN1-xTB")
+    x = featurize(world.records, source.descriptor).features
+    with pytest.raises(ConfigError, match="electron levels 'GFN1-xTB'. Give it without levels"):
+        grown_members([{"": source}], with_levels, np.hstack([x, x[:, :3]]))
 
 
 @each_of(

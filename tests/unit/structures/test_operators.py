@@ -228,6 +228,11 @@ def test_operators_of_every_space_group_are_a_group():
         check_group(parse_operations(triplets), origin="of the table")
 
 
+def test_projection_is_no_group():
+    with pytest.raises(Unreadable, match="no group"):
+        check_group(parse_operations(["x,y,z", "x,y,0", "-x,-y,z"]), origin="of the table")
+
+
 def test_operators_of_a_space_group_without_one_are_no_group():
     triplets = [operation.triplet() for operation in gemmi.SpaceGroup("F m -3 m").operations()]
     for missing in (0, 50, len(triplets) - 1):
