@@ -66,7 +66,7 @@ def test_large_file_has_requested_size_and_rows_and_displaced_copies(
     assert size == (tmp_path / "df.json").stat().st_size == pytest.approx(900_000, rel=0.05)
     real = read_oe62(data / ROWS, level="gw_qzvp")
     large = read_oe62(tmp_path / "df.json", level="gw_qzvp")
-    assert (len(large.records), large.n_dropped) == (150, 0)
+    assert (len(large.records), len(large.dropped)) == (150, 0)
     np.testing.assert_allclose(large.gaps_eV[60:120], real.gaps_eV)
     moved = [
         large.records[k].atoms.positions - real.records[k % 60].atoms.positions for k in range(150)
