@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, QhullError
-from scipy.spatial.transform import Rotation
 
 from bandgap.plots.elements import ball_diameter, colour_of, symbol_of
-from bandgap.structures.neighbours import bonded_groups
 from bandgap.structures.shapes import Shape
 
 MOST_ATOMS = 3_000  # of the repeated cells; more atoms are slow to draw
@@ -24,6 +21,16 @@ MOST_CELLS = 3  # along each axis
 _ON_FACE_ANGSTROM = 0.05
 _CORNERS = (4, 8)  # of a drawn polyhedron
 _FLAT = 0.15  # least extent of a polyhedron divided by its largest
+_ANGLES = np.array([0.22, -0.28])  # about the first and second axis, in radians
+(_COS_X, _COS_Y), (_SIN_X, _SIN_Y) = np.cos(_ANGLES), np.sin(_ANGLES)
+# The first rotation follows the second.
+_TILT = np.array(
+    [
+        [_COS_Y, 0.0, _SIN_Y],
+        [_SIN_X * _SIN_Y, _COS_X, -_SIN_X * _COS_Y],
+        [-_COS_X * _SIN_Y, _SIN_X, _COS_X * _COS_Y],
+    ]
+)
 
 # The atoms at the corners of polyhedra, the most electronegative first.
 _ANIONS = (9, 8, 7, 17, 35, 53, 16, 34, 52)
@@ -301,6 +308,8 @@ def _on_face(shape: Shape) -> NDArray[np.bool_]:
 
 def _network_atoms(shape: Shape) -> NDArray[np.bool_]:
     """Return which atoms belong to a group of bonds that has no end."""
+    from bandgap.structures.neighbours import bonded_groups
+
     _, group = bonded_groups(shape.numbers.size, shape.bonds[:, 0], shape.bonds[:, 1])
     crossing = shape.bonds[shape.shifts.any(axis=1), 0]
     return np.isin(group, group[crossing])
@@ -309,6 +318,8 @@ def _network_atoms(shape: Shape) -> NDArray[np.bool_]:
 def _polyhedra(
     chemistry: _Chemistry, images: list[Image], index: dict[Image, int], positions: Floats
 ) -> list[Polyhedron]:
+    from scipy.spatial import ConvexHull, QhullError
+
     polyhedra = []
     for image in images:
         if not chemistry.has_polyhedron[image[0]]:
@@ -348,5 +359,4 @@ def _view(shape: Shape) -> Floats:
     z = toward / np.linalg.norm(toward)
     x = right - (right @ z) * z
     x /= np.linalg.norm(x)
-    tilt = Rotation.from_euler("yx", (-0.28, 0.22)).as_matrix()
-    return np.asarray(tilt @ np.stack([x, np.cross(z, x), z]), dtype=np.float64)
+    return np.asarray(_TILT @ np.stack([x, np.cross(z, x), z]), dtype=np.float64)

@@ -5,7 +5,6 @@ The picture contains numbers and the colours of elements, and no text of a file.
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull
 
 from bandgap.plots.elements import ball_diameter, colour_of
 from bandgap.plots.scenes import Polyhedron, Scene, cell_edges, scene_of
@@ -98,6 +97,8 @@ def _polyhedron(
     scene: Scene, polyhedron: Polyhedron, centres: list[list[int]], depth: list[float]
 ) -> tuple[float, str]:
     """Return depth and outline of a polyhedron, which is behind its centre."""
+    from scipy.spatial import ConvexHull
+
     hull = ConvexHull(scene.positions[polyhedron.corners] @ scene.view[:2].T)
     outline = (centres[atom] for atom in polyhedron.corners[hull.vertices])
     points = " ".join(f"{x},{y}" for x, y in outline)

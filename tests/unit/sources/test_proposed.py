@@ -152,7 +152,7 @@ def test_levels_of_molecules_are_proposed_for_hybrid_perovskites_without_a_sourc
         (False, False, "Hueckel-molecules", "stacking"),
     ],
 )
-def test_levels_from_bonds_are_proposed_for_organic_structures_where_rdkit_is_installed(
+def test_levels_from_bonds_are_proposed_for_organic_structures(
     transfers: bool, has_tblite: bool, levels: str, method: str
 ) -> None:
     installed = {"levels_installed": has_tblite, "bonds_installed": True}
