@@ -20,12 +20,12 @@ number. A number that is not met is a finding.
 
 A table has one test of all its numbers together: it *differs* if the mean square of the
 differences, in units of the errors of both sides, is above the 99 % quantile. It *agrees* if it
-does not, and for each method differences of 10 % would have been noticed with probability 0.95.
-Else the study *cannot tell*. How far numbers are apart is the root mean square of their relative
-differences, with those of chance. A statement agrees if each of its numbers is proven at 95 %, and
-differs if one is refuted at 95 % for all of them. A study differs if one of its tables or
-statements does, and agrees if all agree. Where the printed numbers are of other data they are not
-compared. The module `benchmarks.studies.study` has the formulas.
+does not, and for each method differences of 10 % are excluded at 95 %, and those of 50 % would have
+differed with probability 0.95. Else the study *cannot tell*. How far numbers are apart is the root
+mean square of their relative differences, with those of chance. A statement agrees if each of its
+numbers is proven at 95 %, and differs if one is refuted at 95 % for all of them. A study differs if
+one of its tables or statements does, and agrees if all agree. Where the printed numbers are of other
+data they are not compared. The module `benchmarks.studies.study` has the formulas.
 
 "Splits" are independent values: splits, data sets, chains, or batches of them. Splits of the demo's
 crystals and of other real sets are drawn from one pool, so that what is proven is proven for that

@@ -19,7 +19,8 @@ Satterthwaite's rule, (sum of w)^2 / sum of w^2 with w_i = (own error)^2 / v_i. 
 
 - differs if M is above its 99 % quantile,
 - agrees if it does not, and in each method's rows M is so small that differences of 10 % (root mean
-  square) would give a larger one with probability 0.95,
+  square) would give a larger one with probability 0.95, and differences of 50 % one above the
+  quantile,
 - else cannot tell.
 
 A statement on numbers holds if each is proven at 95 % by Student's distribution, and fails if one
@@ -55,6 +56,7 @@ NOT_STORED = Parts()
 FALSE_ALARM = 0.01  # of the pooled test of a table
 LEVEL = 0.05  # of statements, and of the bound on the size of differences
 BOUND = 0.1  # relative difference that an agreement excludes
+GROSS = 0.5  # relative difference that would be noticed where there is an agreement
 MANY = 1e6  # degrees of freedom of errors that are known
 BATCHES = 50  # means of so many batches are stored where a split has more values
 
@@ -143,15 +145,18 @@ def compared(
     dof = (n_blocks, max(min(freedom.values()), even * sum(freedom.values())))
     difference = value - printed
     statistic = float((difference**2 / variance).mean())
-    at_bound = float(((BOUND * printed) ** 2 / variance).mean())
-    # scipy's ncf fails far in the tail; at ten times the statistic the probability is below 0.05.
-    noncentrality = n_blocks * min(at_bound, 10.0 * (1.0 + statistic))
+    critical = float(fisher.isf(false_alarm, *dof))
+    of_printed = float((printed**2 / variance).mean())
     of_size = np.divide(difference, size, out=np.zeros_like(size), where=size > 0)
     apart = float(np.sqrt((of_size**2).mean()))
-    if statistic > fisher.isf(false_alarm, *dof):
+    if statistic > critical:
         return Comparison("differs", len(rows), apart)
-    is_excluded = ncf.cdf(statistic, *dof, noncentrality) < LEVEL
-    return Comparison("agrees" if is_excluded else "cannot tell", len(rows), apart)
+    # scipy's ncf fails far in the tail; at ten times the limit the probability is below 0.05.
+    can_tell = all(
+        ncf.cdf(limit, *dof, n_blocks * min(size**2 * of_printed, 10.0 * (1.0 + limit))) < LEVEL
+        for size, limit in ((BOUND, statistic), (GROSS, critical))
+    )
+    return Comparison("agrees" if can_tell else "cannot tell", len(rows), apart)
 
 
 @dataclass(frozen=True, kw_only=True)
