@@ -24,8 +24,8 @@ does not, and for each method differences of 10 % are excluded at 95 %, and thos
 differed with probability 0.95. Else the study *cannot tell*. How far numbers are apart is the root
 mean square of their relative differences, with those of chance. A statement agrees if each of its
 numbers is proven at 95 %, and differs if one is refuted at 95 % for all of them. A study differs if
-one of its tables or statements does, and agrees if all agree. Where the printed numbers are of other
-data they are not compared. The module `benchmarks.studies.study` has the formulas.
+one of its tables or statements does, and agrees if all agree. Printed numbers of other data are
+not compared. The module `benchmarks.studies.study` has the formulas.
 
 "Splits" are independent values: splits, data sets, chains, or batches of them. Splits of the demo's
 crystals and of other real sets are drawn from one pool, so that what is proven is proven for that
