@@ -243,11 +243,17 @@ def printed(number: str, key: Key) -> Mapping[str, Any]:
 def statements_of_small(values: Values) -> list[Statement]:
     """Return what the printed table says of the methods' order, and it says so in each setting."""
 
-    def less(first: str, *rivals: str, among: str = "") -> list[Part]:
+    def less(first: str, *rivals: str, among: str | tuple[str, ...] = "") -> list[Part]:
         settings = [text for text in settings_of(values, ERROR) if text.startswith(among)]
         return below(values, first, rivals, ERROR, settings)
 
+    alike = tuple(f"k = {k}, n = 30" for k in (0, 5))
     return [
+        Statement(
+            "With few rows and k = 0 or 5, all transfers work well.",
+            [part for method in ("TL2", PE, VI) for part in less(method, "TL1", among=alike)],
+            "read as: lower errors than the target alone, TL1",
+        ),
         Statement("BTL-PCP-PE has lower errors than TL1 and TL2.", less(PE, "TL1", "TL2")),
         Statement("BTL-PCP-PE has lower errors than BTL-PCP-VI.", less(PE, VI)),
         Statement(

@@ -243,8 +243,8 @@ def readings(*texts: str) -> str:
 class Fault:
     """A fault of ours that a study would notice.
 
-    Values times `factor`, those whose key has all fields of `where`; or the values of two methods
-    or settings, `swapped`.
+    Of the values whose key has all fields of `where`: times `factor`, those of two methods or
+    settings `swapped`.
     """
 
     text: str
@@ -256,12 +256,11 @@ class Fault:
         """Return the result of the values with the fault."""
         other = dict(zip(self.swapped, reversed(self.swapped), strict=True))
         values = {
-            Key(*(other.get(text, text) for text in key)): (
-                self.factor * part if self.where.items() <= key._asdict().items() else part
-            )
+            Key(*(other.get(text, text) for text in key)): self.factor * part
             for key, part in result.values.items()
+            if self.where.items() <= key._asdict().items()
         }
-        return replace(result, values=values)
+        return replace(result, values={**result.values, **values})
 
     def turned(self, result: "Result") -> list[tuple[str, Verdict, Verdict]]:
         """Return the verdicts on methods of a table and statements that the fault reverses."""
@@ -511,9 +510,14 @@ def _fields(name: str) -> dict[str, Any]:
 def study_of(name: str, compute: Callable[..., Values], **functions: Any) -> Study:
     """Return the study with texts, sizes and fault of `studies.toml`."""
     fields = _fields(name)
-    if "fault" in fields:
-        fields["fault"] = Fault(**fields["fault"])
-    return Study(name=name, compute=compute, **fields, **functions)
+    fault = fields.pop("fault", None)
+    return Study(
+        name=name,
+        compute=compute,
+        fault=Fault(**fault) if fault else None,
+        **fields,
+        **functions,
+    )
 
 
 def mean_row(key: Key, values: Floats, printed: Mapping[str, Any]) -> Row:
