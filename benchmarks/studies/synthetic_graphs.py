@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.graphs import SETS, GraphsBenchmark, run_graphs
 from benchmarks.studies.published_tables import cell
-from benchmarks.studies.study import Key, Statement, Values, mean_part, study_of
+from benchmarks.studies.study import Key, Statement, Values, mean_part, settings_of, study_of
 
 NAMES = {"cycles": "Cycles", "ladders": "Ladders", "barabasi-albert": "BA"}
 COLUMNS = {"mean number of nodes": "mean_nodes", "mean number of edges": "mean_edges"}
@@ -75,17 +75,18 @@ def on_densities(values: Values) -> list[Statement]:
     """Return whether the distances of the densities are below those printed for DeepGMG."""
     return [
         Statement(
-            "The densities are nearer to those of the test set than DeepGMG's (section 5.4.5; "
-            "DeepGMG as printed).",
+            f"{setting}: densities are nearer to those of the test set than DeepGMG's (section "
+            "5.4.5; DeepGMG as printed).",
             [
                 mean_part(
-                    f"{key.setting}: {key.method} minus DeepGMG",
+                    f"{key.method} minus DeepGMG",
                     part - printed_distance(key, "deepgmg")["printed"],
                 )
                 for key, part in values.items()
-                if key.quantity == DENSITIES
+                if key.quantity == DENSITIES and key.setting == setting
             ],
         )
+        for setting in settings_of(values, DENSITIES)
     ]
 
 
