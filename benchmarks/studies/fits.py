@@ -81,19 +81,26 @@ class Data:
     table: Table
 
 
-def data_of(crystals: int | str, hidden: Sequence[int] = (), network: str = "perceptron") -> Data:
+def data_of(crystals: int | str, hidden: Sequence[int] = (), **source: Any) -> Data:
     """Return so many crystals of the demo, or the set of this name, with a source."""
     if isinstance(crystals, str):
         return named_data(crystals)
-    return demo_data(crystals, tuple(hidden), network)
+    return demo_data(crystals, tuple(hidden), **source)
 
 
 @cache
-def demo_data(n: int, hidden: tuple[int, ...] = (), network: str = "perceptron") -> Data:
+def demo_data(
+    n: int,
+    hidden: tuple[int, ...] = (),
+    *,
+    network: str = "perceptron",
+    n_molecules: int | None = None,
+) -> Data:
     """Return the source of the demo and its first n crystals.
 
     With `hidden`, the widths of hidden layers, the source is another one, trained on the demo's
-    molecules: a perceptron on the same descriptor, or with "megnet" one on a graph network.
+    first molecules, or all: a perceptron on the same descriptor, or with "megnet" one on a graph
+    network.
     """
     shipped = load_source(demo_source_folder())
     crystals = load_demo("crystals")
@@ -101,7 +108,7 @@ def demo_data(n: int, hidden: tuple[int, ...] = (), network: str = "perceptron")
     if not hidden:
         return _data(shipped, target)
     molecules = load_demo("molecules")
-    labelled = molecules.records, molecules.gaps_eV
+    labelled = molecules.records[:n_molecules], molecules.gaps_eV[:n_molecules]
     config = SourceConfig(hidden)
     descriptor = shipped.descriptor
     if network == "megnet":
