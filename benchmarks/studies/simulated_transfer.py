@@ -55,6 +55,7 @@ RATE_ONE = "lam = 1"
 QUANTITIES = {ERROR: ("a", "mse"), COVERAGE: ("b", "coverage"), WIDTH: ("b", "width")}
 PE = "BTL-PCP-PE"
 VI = "BTL-PCP-VI"
+CONSTANT = "mean of the labels"
 AS_PUBLISHED = {"standardise": "source", "gap_scale": "source"}
 METHODS = ("TL1", "TL2", "BNN", PE, VI, "BTL-VI")
 HIDDEN = (24, 16, 12, 8)
@@ -157,7 +158,7 @@ def transferred(
             values[Key(setting, name, WIDTH, of_c)] = width / design.amplitude
     for name, constant in (
         ("source unchanged", predicted_eV(source, x_test)),
-        ("mean of the labels", data.gaps_eV.mean()),
+        (CONSTANT, data.gaps_eV.mean()),
     ):
         values[Key(setting, name, ERROR)] = ((constant - truth) ** 2).mean()
     return values
@@ -241,24 +242,30 @@ def printed(number: str, key: Key) -> Mapping[str, Any]:
 
 
 def statements_of_small(values: Values) -> list[Statement]:
-    """Return what the printed table says of the methods' order, and it says so in each setting."""
+    """Return what table and text say of the methods' order, in each setting that they name."""
 
-    def less(first: str, *rivals: str, among: str | tuple[str, ...] = "") -> list[Part]:
+    def less(first: str, *rivals: str, among: tuple[str, ...] = ("",)) -> list[Part]:
         settings = [text for text in settings_of(values, ERROR) if text.startswith(among)]
         return below(values, first, rivals, ERROR, settings)
 
-    alike = tuple(f"k = {k}, n = 30" for k in (0, 5))
+    alike, unlike = ("k = 0,", "k = 5,"), ("k = 10,", "k = 15,")
+    transfers = ("TL2", PE, VI)
     return [
         Statement(
-            "With few rows and k = 0 or 5, all transfers work well.",
-            [part for method in ("TL2", PE, VI) for part in less(method, "TL1", among=alike)],
-            "read as: lower errors than the target alone, TL1",
+            "For similar source and target (k = 0 and 5) all transfers work well.",
+            [part for one in transfers for part in less(one, "TL1", CONSTANT, among=alike)],
+            "read as: lower errors than the target alone, TL1, and than a constant",
+        ),
+        Statement(
+            "For a high discrepancy (k = 10 and 15) transfers do not improve the performance.",
+            less("TL1", *transfers, among=unlike),
+            "read as: no lower errors than TL1",
         ),
         Statement("BTL-PCP-PE has lower errors than TL1 and TL2.", less(PE, "TL1", "TL2")),
         Statement("BTL-PCP-PE has lower errors than BTL-PCP-VI.", less(PE, VI)),
         Statement(
             "BNN has the lowest errors at k = 15.",
-            less("BNN", "TL1", "TL2", PE, VI, among="k = 15,"),
+            less("BNN", "TL1", "TL2", PE, VI, among=("k = 15,",)),
         ),
     ]
 

@@ -19,8 +19,8 @@ Satterthwaite's rule, (sum of w)^2 / sum of w^2 with w_i = (own error)^2 / v_i. 
 
 - differs if M is above its 99 % quantile,
 - agrees if it does not, and in each method's rows M is so small that differences of 10 % (root mean
-  square) would give a larger one with probability 0.95, and differences of 50 % one above the
-  quantile,
+  square) would give a larger one with probability 0.95, and differences of 50 % would exceed the
+  quantile with the same probability,
 - else cannot tell.
 
 A statement on numbers holds if each is proven at 95 % by Student's distribution, and fails if one
@@ -153,8 +153,8 @@ def compared(
         return Comparison("differs", len(rows), apart)
     # scipy's ncf fails far in the tail; at ten times the limit the probability is below 0.05.
     can_tell = all(
-        ncf.cdf(limit, *dof, n_blocks * min(size**2 * of_printed, 10.0 * (1.0 + limit))) < LEVEL
-        for size, limit in ((BOUND, statistic), (GROSS, critical))
+        ncf.cdf(limit, *dof, n_blocks * min(share**2 * of_printed, 10.0 * (1.0 + limit))) < LEVEL
+        for share, limit in ((BOUND, statistic), (GROSS, critical))
     )
     return Comparison("agrees" if can_tell else "cannot tell", len(rows), apart)
 
@@ -255,12 +255,13 @@ class Fault:
     def applied(self, result: "Result") -> "Result":
         """Return the result of the values with the fault."""
         other = dict(zip(self.swapped, reversed(self.swapped), strict=True))
-        values = {
-            Key(*(other.get(text, text) for text in key)): self.factor * part
-            for key, part in result.values.items()
-            if self.where.items() <= key._asdict().items()
-        }
-        return replace(result, values={**result.values, **values})
+        values: Values = {}
+        for key, part in result.values.items():
+            if self.where.items() <= key._asdict().items():
+                values[Key(*(other.get(text, text) for text in key))] = self.factor * part
+            else:
+                values[key] = part
+        return replace(result, values=values)
 
     def turned(self, result: "Result") -> list[tuple[str, Verdict, Verdict]]:
         """Return the verdicts on methods of a table and statements that the fault reverses."""
@@ -508,16 +509,11 @@ def _fields(name: str) -> dict[str, Any]:
 
 
 def study_of(name: str, compute: Callable[..., Values], **functions: Any) -> Study:
-    """Return the study with texts, sizes and fault of `studies.toml`."""
+    """Return the study with texts, sizes and fault of `studies.toml`; a fault {} is none."""
     fields = _fields(name)
-    fault = fields.pop("fault", None)
-    return Study(
-        name=name,
-        compute=compute,
-        fault=Fault(**fault) if fault else None,
-        **fields,
-        **functions,
-    )
+    fault = fields.get("fault")
+    fields["fault"] = Fault(**fault) if fault else None
+    return Study(name=name, compute=compute, **fields, **functions)
 
 
 def mean_row(key: Key, values: Floats, printed: Mapping[str, Any]) -> Row:

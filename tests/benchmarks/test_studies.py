@@ -217,6 +217,16 @@ class TestVerdict:
         assert result().verdict == "cannot tell"
 
 
+def test_swap_of_errors_leaves_what_it_does_not_name():
+    keys = [Key("k", method, "error") for method in "ab"] + [Key("k", "a", "width")]
+    first, second, width = (np.array([value]) for value in (1.0, 2.0, 3.0))
+    result = replace(result_of({}), values=dict(zip(keys, (first, second, width), strict=True)))
+    fault = Fault(text="", factor=10.0, swapped=("a", "b"), where={"quantity": "error"})
+    assert fault.applied(result).values == {keys[0]: 20.0, keys[1]: 10.0, keys[2]: 3.0}
+    lone = Fault(text="", swapped=("a", "b"), where={"quantity": "width"})
+    assert set(lone.applied(result).values) == {*keys[:2], Key("k", "b", "width")}
+
+
 class TestStoredResults:
     @pytest.mark.parametrize("study", STORED, ids=lambda study: study.name)
     def test_stored_values_notice_the_fault_of_their_study(self, study):
