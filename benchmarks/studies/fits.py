@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from benchmarks.studies.cpu_time import cpu_seconds
 from benchmarks.studies.study import Key, Values
 from benchmarks.studies.uci_networks import data_folder
 
+Labelled = tuple[Sequence[StructureRecord], NDArray[np.floating[Any]]]
 AnyMethod = tuple[str, Mapping[str, Any]]  # name in the registry, settings
 
 MSE = "mean squared error (eV^2)"
@@ -82,40 +83,44 @@ class Data:
 
 
 def data_of(crystals: int | str, hidden: Sequence[int] = (), **source: Any) -> Data:
-    """Return so many crystals of the demo, or the set of this name, with a source."""
+    """Return so many crystals of the demo, or the set of this name, with a source.
+
+    With options of `trained_demo` the source of the demo is another one.
+    """
+    if hidden:
+        source["hidden"] = tuple(hidden)
     if isinstance(crystals, str):
-        return named_data(crystals)
-    return demo_data(crystals, tuple(hidden), **source)
+        return named_data(crystals, **source)
+    return trained_demo(crystals, **source) if source else demo_data(crystals)
 
 
 @cache
-def demo_data(
+def demo_data(n: int) -> Data:
+    """Return the source of the demo and its first n crystals."""
+    return _data(load_source(demo_source_folder()), _demo(n, "crystals"))
+
+
+@cache
+def trained_demo(
     n: int,
-    hidden: tuple[int, ...] = (),
     *,
+    hidden: tuple[int, ...],
     network: str = "perceptron",
     n_molecules: int | None = None,
 ) -> Data:
-    """Return the source of the demo and its first n crystals.
+    """Return the demo's first n crystals, and a source trained on its first molecules, or all.
 
-    With `hidden`, the widths of hidden layers, the source is another one, trained on the demo's
-    first molecules, or all: a perceptron on the same descriptor, or with "megnet" one on a graph
-    network.
+    The source has hidden layers of these widths: a perceptron on the demo's descriptor, or with
+    "megnet" one on a graph network.
     """
-    shipped = load_source(demo_source_folder())
-    crystals = load_demo("crystals")
-    target = crystals.records[:n], crystals.gaps_eV[:n]
-    if not hidden:
-        return _data(shipped, target)
-    molecules = load_demo("molecules")
-    labelled = molecules.records[:n_molecules], molecules.gaps_eV[:n_molecules]
+    labelled = _demo(n_molecules, "molecules")
     config = SourceConfig(hidden)
-    descriptor = shipped.descriptor
+    descriptor = load_source(demo_source_folder()).descriptor
     if network == "megnet":
         graph = GraphConfig(tuple(labelled_elements(*labelled)))
         trained = body_of_source(*labelled, graph, config=config, seed=0, device="cpu")
         descriptor = DescriptorConfig(graph=trained.body)
-    return _data(_trained(labelled, descriptor, config), target)
+    return _data(_trained(labelled, descriptor, config), _demo(n, "crystals"))
 
 
 @cache
@@ -138,7 +143,9 @@ def named_data(name: str) -> Data:
     return _data(_trained(labelled, descriptor, SourceConfig()), target)
 
 
-Labelled = tuple[Sequence[StructureRecord], NDArray[np.floating[Any]]]
+def _demo(n: int | None, part: Literal["crystals", "molecules"]) -> Labelled:
+    demo = load_demo(part)
+    return demo.records[:n], demo.gaps_eV[:n]
 
 
 def _trained(labelled: Labelled, descriptor: DescriptorConfig, config: SourceConfig) -> SourceModel:

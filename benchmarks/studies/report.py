@@ -88,6 +88,7 @@ def overview(
 def claims(study: Study, stored: StoredResult) -> list[str]:
     """Return a line for every table and statement of a study."""
     result = stored.result
+    most = max(map(len, result.values.values()))
     lines: list[tuple[str, str, list[str], list[int], str]] = []
     for table, one in result.tables.items():
         rows = [row for row in result.rows if row.table == table]
@@ -102,7 +103,7 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
     ]
     for statement in result.statements:
         sizes = [part.what for part in statement.parts]
-        splits = [part.n_values for part in statement.parts]
+        splits = [min(part.n_values, most) for part in statement.parts]  # a share has two more
         ours = statement.evidence
         if len(statement.parts) > 2:
             n_hold = sum(part.verdict(len(splits)) == "agrees" for part in statement.parts)
