@@ -249,8 +249,8 @@ def printed_share(key: Key) -> Mapping[str, Any]:
 
 def on_shares(values: Values) -> list[Statement]:
     """Return the statements on c at the largest n."""
-    means = [part for key, part in values.items() if key.quantity == MEAN_OF_C]
-    *hidden, last = means[-3:]
+    layers = sorted(settings_of(values, MEAN_OF_C)[-3:])
+    *hidden, last = (values[Key(layer, PCP, MEAN_OF_C)] for layer in layers)
     return [
         Statement(
             "Most of the prior variance is in the output layer (c3 above 0.8).",
