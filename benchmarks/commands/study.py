@@ -16,7 +16,7 @@ def study(
     scale: Annotated[
         str,
         typer.Option(
-            help="smoke (seconds), laptop (all: four hours of CPU time) or paper (its sizes)."
+            help="smoke (seconds), laptop (all: ten hours of CPU time) or paper (its sizes)."
         ),
     ] = "laptop",
     list_studies: Annotated[

@@ -107,7 +107,7 @@ def statements(values: Values) -> list[Statement]:
 
     return [
         Statement(
-            "HAMCMC-SA explores the density better than SGLD and HAMCMC (steps of the paper).",
+            "HAMCMC-SA keeps to the density better than SGLD and HAMCMC (steps of the paper).",
             [
                 mean_part(
                     f"{NORMALISED_SA} minus {method}",

@@ -105,9 +105,9 @@ MEANS = {"displacement": "mean displacement", "strain": "mean strain"}
 def on_last_layers(values: Values) -> list[Statement]:
     """Return the statements of section 3.5."""
     small, large = settings_of(values, RMSE)
-    less = partial(below, values, quantity=MSE, settings=[small])
+    less = partial(below, values, quantity=RMSE, settings=[small])
     gain = [
-        values[Key(setting, "OLS", MSE)] - values[Key(setting, "PCP", MSE)]
+        values[Key(setting, "OLS", RMSE)] - values[Key(setting, "PCP", RMSE)]
         for setting in (small, large)
     ]
     covered = values[Key(small, "fine-tuning with dropout", COVERAGE)]

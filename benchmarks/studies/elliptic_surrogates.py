@@ -253,7 +253,11 @@ def statements(problem: Problem, values: Values) -> list[Statement]:
         for method in (ONE, TWO)
     ]
     return [
-        Statement("HAMCMC-SA has smaller errors than SGLD.", less),
+        Statement(
+            "HAMCMC-SA has smaller errors than SGLD.",
+            less,
+            "SGLD as published hardly learns; see the notes for SGLD with normalised steps",
+        ),
         Statement("Pruning reduces the errors of HAMCMC-SA.", pruned),
     ]
 

@@ -276,6 +276,7 @@ def on_samplers(values: Values) -> list[Statement]:
         Statement(
             "Effective draws of SGRLD are of the same order for all parameters.",
             [mean_part("most over fewest", of_sgrld.max(0) / of_sgrld.min(0), high=10.0)],
+            "read as below 10; chains shorter than the relaxation have rough numbers of draws",
         ),
         Statement(
             "SGRLD has more effective draws a minute than NNGP for all parameters.",

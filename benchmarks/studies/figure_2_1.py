@@ -21,7 +21,10 @@ TOTAL = sum(LAYER_SIZES) / 3.0
 FAR = 1e8  # tau at which the tail is compared with its limit
 CHANGE = Key("4,001 values of tau", "prior", "largest change of the density to the next tau")
 APART = Key("draws", "prior", "largest difference from Exp(lam), times the root of their number")
-TAIL = Key(f"t = {FAR:g}", "prior", "-log P(tau > t) / sqrt(t)")
+TAILS = {
+    lam: Key(f"lam = {lam:g}, t = {FAR:g}", "prior", "-log P(tau > t) / sqrt(t)")
+    for lam in (1.0, 2.0)
+}
 
 
 def compute(seed: int, *, n_draws: int) -> Values:
@@ -33,14 +36,24 @@ def compute(seed: int, *, n_draws: int) -> Values:
     return {
         CHANGE: log_density(tau, TERMS, lam=1.0).diff().max().numpy(),
         APART: np.array(kstest(draws.numpy(), "expon").statistic * math.sqrt(n_draws)),
-        TAIL: of_tail.numpy(),
+        **{key: (lam * of_tail).numpy() for lam, key in TAILS.items()},
     }
 
 
 def statements(values: Values) -> list[Statement]:
     """Return the statements of the section."""
     limit = float(kstwobign.ppf(0.999))
-    root = math.sqrt(TOTAL)
+
+    def of_tail(lam: float) -> Statement:
+        key, root = TAILS[lam], math.sqrt(lam * TOTAL)
+        return Statement(
+            "The tail is that of a Weibull distribution with shape 1/2 and rate lam times the sum "
+            f"of v_l c_l (lam = {lam:g}).",
+            [mean_part(key.quantity, values[key], low=0.999 * root, high=1.001 * root)],
+            f"this rate r has {root:.4f} in exp(-(r t)^(1/2)); the limit is {lam:g} times "
+            f"{math.sqrt(TOTAL):.4f}, so that the rate is lam^2 times the sum",
+        )
+
     return [
         Statement(
             "The density has its mode at 0 and decreases strictly.",
@@ -51,13 +64,7 @@ def statements(values: Values) -> list[Statement]:
             [mean_part(APART.quantity, values[APART], high=limit)],
             f"99.9 % of such samples are below {limit:.3f}",
         ),
-        Statement(
-            "The tail is that of a Weibull distribution with shape 1/2 and rate lam times the sum "
-            "of v_l c_l.",
-            [mean_part(TAIL.quantity, values[TAIL], low=0.999 * root, high=1.001 * root)],
-            f"lam = 1, t = {FAR:g}: the limit is {root:.4f} where the rate r is that of "
-            "exp(-(r t)^(1/2)); for another lam it is lam^2 times the sum",
-        ),
+        *map(of_tail, TAILS),
     ]
 
 

@@ -107,7 +107,7 @@ def claims(study: Study, stored: StoredResult) -> list[str]:
         ours = statement.evidence
         if len(statement.parts) > 2:
             n_hold = sum(part.verdict(len(splits)) == "agrees" for part in statement.parts)
-            ours = f"proven for {n_hold} of {len(splits)} numbers"
+            ours = f"proven for {n_hold} of {len(splits)} numbers{statement.reading}"
         lines.append((statement.text, ours, sizes, splits, statement.verdict))
     return [
         f"| [{study.name}]({study.name}.md): {text} | {study.source} | {ours} | "
@@ -131,7 +131,7 @@ def _range(numbers: Iterable[int]) -> str:
 def faults(study: Study, results: Mapping[str, StoredResult]) -> list[str]:
     """Return a line for every verdict of a study that its fault turns."""
     if study.fault is None:
-        return [f"| {study.name} | none: nothing agrees that a fault could turn | | | |"]
+        return [f"| {study.name} | none is named: nothing agrees | | | |"]
     return [
         f"| {study.name} | {study.fault.text} | {name} | {before} | {after} |"
         for name, before, after in study.fault.turned(results[study.name].result)

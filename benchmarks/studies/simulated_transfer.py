@@ -254,12 +254,12 @@ def statements_of_small(values: Values) -> list[Statement]:
         Statement(
             "For similar source and target (k = 0 and 5) all transfers work well.",
             [part for one in transfers for part in less(one, "TL1", CONSTANT, among=alike)],
-            "read as: lower errors than the target alone, TL1, and than a constant",
+            "read as: lower errors than the same network on the target alone, TL1, and a constant",
         ),
         Statement(
             "For a high discrepancy (k = 10 and 15) transfers do not improve the performance.",
-            less("TL1", *transfers, among=unlike),
-            "read as: no lower errors than TL1",
+            less("BNN", *transfers, among=unlike),
+            "read as: no lower errors than BNN, the better of the fits to the target alone",
         ),
         Statement("BTL-PCP-PE has lower errors than TL1 and TL2.", less(PE, "TL1", "TL2")),
         Statement("BTL-PCP-PE has lower errors than BTL-PCP-VI.", less(PE, VI)),

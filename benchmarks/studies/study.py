@@ -204,10 +204,14 @@ class Statement:
         return together([part.verdict(len(self.parts)) for part in self.parts])
 
     @property
+    def reading(self) -> str:
+        """The note in brackets."""
+        return f" ({self.note})" if self.note else ""
+
+    @property
     def evidence(self) -> str:
         """The numbers and the note."""
-        note = [f"({self.note})"] if self.note else []
-        return " ".join(["; ".join(str(part) for part in self.parts), *note])
+        return "; ".join(str(part) for part in self.parts) + self.reading
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:

@@ -94,15 +94,15 @@ def on_distances(values: Values) -> list[Statement]:
         )  # (quantity, set, split)
         for method in METHODS.values()
     }
-    note = "DeepGMG as printed"
+    note = "DeepGMG as printed, without its standard errors"
     return [
-        Statement(
-            "Overall, graphs are nearer to those of the test set than DeepGMG's.",
-            [
-                mean_part(f"{method} minus DeepGMG", part.mean((0, 1)))
-                for method, part in minus.items()
-            ],
-            f"mean of all distances; {note}",
+        *(
+            Statement(
+                f"Overall, graphs {method} are nearer to those of the test set than DeepGMG's.",
+                [mean_part("mean over sets and MMDs", part[:-1].mean((0, 1)))],
+                note,
+            )
+            for method, part in minus.items()
         ),
         Statement(
             "In particular their densities are.",
