@@ -117,7 +117,7 @@ def on_shares(values: Values) -> list[Statement]:
         Statement(
             "In narrow networks it is below 1 (table 3.2).",
             [mean_part(name, part, low=0.0005, high=1.0) for name, part in narrow],
-            "read as 1.000 in its digits",
+            "read as more than 0.05 % zeros: less would be printed as 1.000",
         ),
     ]
 

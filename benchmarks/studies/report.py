@@ -35,8 +35,9 @@ A study names a fault that its stored values would show: a test makes it, and de
 verdict turns from "agrees" to "differs", or the reverse. Faults were chosen with the stored values
 at hand, that of `nptl-6` among all pairs of columns. They show that a verdict can turn, not how
 small a fault would be noticed. Some statements and readings were set after values had been seen:
-those of `pnn-3.2`, `pnn-5.3` and `table-2.1`, whose pages say how, and the rivals of `nptl-1`; for
-others this was not recorded.
+those of `pnn-3.2`, `pnn-3.3`, `pnn-5.3` and `table-2.1`, whose pages say how, the rivals of
+`nptl-1`, root errors in place of their squares in `table-3.6`, the wording of `hamcmc-1`, and the
+second rate of `figure-2.1`; for others this was not recorded.
 """
 HEADER = (
     "| claim | paper | ours | n | splits | verdict | date | commit |",
