@@ -104,7 +104,7 @@ def printed_share(key: Key) -> Mapping[str, Any]:
 def on_shares(values: Values) -> list[Statement]:
     """Return what the text and the table say of narrow networks."""
     narrow = [
-        (f"{key.setting}, {key.method}", part)
+        (f"zeros, {key.setting}, {key.method}", part)
         for key, part in values.items()
         if "50" not in key.setting
     ]
@@ -115,7 +115,7 @@ def on_shares(values: Values) -> list[Statement]:
             "read as at most 10 % zeros with 5 units a layer; table 3.2 has 2.4 to 4.2 %",
         ),
         Statement(
-            "In narrow networks it is below 1 (table 3.2).",
+            "In narrow networks the probability that a message is zero is above 0 (table 3.2).",
             [mean_part(name, part, low=0.0005, high=1.0) for name, part in narrow],
             "read as more than 0.05 % zeros: less would be printed as 1.000",
         ),
